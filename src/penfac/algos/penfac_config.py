@@ -1,0 +1,208 @@
+"""Every reading of NFAC and PeNFAC as values of one config.
+
+`Config` is what people write and what config.json holds. `numbers` turns its words into
+the scalars the program computes with, so that arms of a study differ in numbers only;
+`plan` keeps what shapes the program.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Bool, Float, Int
+
+from penfac.configs import Range, check_ranges
+from penfac.core.actor import ACTOR_RULES, ActorRule
+from penfac.errors import ConfigError
+from penfac.types import EnvSpec
+
+Scalar = Float[Array, ""]
+Normalisation = Literal["batch-norm", "running", "none"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """The defaults are the preset `tuned`; D numbers are in docs/deviations.md."""
+
+    # returns
+    gamma: float = 0.99
+    lam: float = 0.95
+    time_limit: Literal["bootstrap", "terminal"] = "bootstrap"  # D8
+
+    # actor
+    actor_update: Literal["cac", "cacla", "spg"] = "cac"
+    nonpositive: Literal["ignore", "hold"] = "ignore"  # hold: NFAC's own agent, D11
+    advantage_scale: Literal["none", "rms"] = "rms"  # D12
+    actor_steps: int = 30
+    actor_lr: float = 3e-4
+
+    # trust region
+    trust_region: bool = True
+    d_target: float = 0.06
+    distance: Literal["rms", "printed"] = "rms"  # D3
+    beta_start: float = 1e-4  # D1
+    beta_keep: bool = True  # from one update to the next, D1
+    beta_min: float = 0.01  # D1
+    beta_max: float = 20.0  # D1
+    early_stop: bool = False  # the commented "else stop", D2
+    penalty: float = 1.0  # times beta; 2 is the gradient as printed, D4
+
+    # critic
+    fitted_iterations: int = 10
+    critic_steps: int = 5  # of Adam in each fitted iteration, D5
+    critic_lr: float = 1e-3
+
+    # Adam, both networks
+    adam_b1: float = 0.9
+    adam_b2: float = 0.999
+
+    # exploration
+    exploration: Literal["truncated", "clipped"] = "truncated"  # D7
+    sigma: float = 0.2  # a standard deviation, D6
+    sigma_end: float | None = None  # annealed to this over the run; none: constant
+
+    # networks
+    hidden: tuple[int, ...] = (64, 64)  # none: linear in the observation
+    activation: Literal["leaky_relu", "relu", "tanh"] = "leaky_relu"
+    actor_output: Literal["tanh", "linear"] = "tanh"
+    init: Literal["orthogonal", "small"] = "orthogonal"  # D10
+    normalise_actor: Normalisation = "running"  # D9
+    normalise_critic: Literal["running", "none"] = "running"  # D9
+    obs_clip: float = 5.0  # of the running normaliser, in standard deviations
+
+    # the batch of one update
+    collect: Literal["episodes", "steps"] = "episodes"
+    episodes_per_update: int = 4
+    min_steps_per_update: int = 2048  # more episodes until there are so many steps, D13
+    worlds: int = 8  # collect = steps: so many worlds that go on across updates,
+    steps_per_world: int = 256  # ... so many steps of each an update
+
+
+RANGES = {
+    "gamma": Range(0, 1, "the paper uses 0.99"),
+    "lam": Range(0, 1, "Table 2 keeps 0.9"),
+    "actor_steps": Range(1, 10**6, "Table 2 keeps 30"),
+    "actor_lr": Range(0, hint="Table 2 keeps 1e-4", open_low=True),
+    "d_target": Range(0, hint="Table 2 keeps 0.03", open_low=True),
+    "beta_start": Range(0),
+    "beta_min": Range(0),
+    "beta_max": Range(0),
+    "penalty": Range(0),
+    "fitted_iterations": Range(1, 10**6, "Table 2 keeps 10"),
+    "critic_steps": Range(1, 10**6, "Table 2 keeps 1"),
+    "critic_lr": Range(0, hint="Table 2 keeps 1e-3", open_low=True),
+    "adam_b1": Range(0, 0.999999),
+    "adam_b2": Range(0, 0.999999999),
+    "sigma": Range(1e-6, 100, "a standard deviation; actions span [-1, 1]"),
+    "sigma_end": Range(1e-6, 100, "a standard deviation; actions span [-1, 1]"),
+    "obs_clip": Range(0, open_low=True),
+    "episodes_per_update": Range(1, 10**6, "Table 2 uses 5 to 50"),
+    "min_steps_per_update": Range(1, 10**8),
+    "worlds": Range(1, 10**6),
+    "steps_per_world": Range(1, 10**6),
+}
+
+
+def check(cfg: Config) -> None:
+    """Refuse what cannot be meant. Called where text becomes a config, never by JAX."""
+    check_ranges(cfg, RANGES)
+    if cfg.beta_min > cfg.beta_max:
+        raise ConfigError(
+            f"beta_min = {cfg.beta_min}: needs at most beta_max = {cfg.beta_max}"
+        )
+    for size in cfg.hidden:
+        if not 1 <= size <= 65536:
+            raise ConfigError(f"hidden = {size}: a layer needs 1 to 65536 units")
+    for key in ("actor_lr", "critic_lr", "d_target", "beta_start", "penalty"):
+        if math.isinf(getattr(cfg, key)):
+            raise ConfigError(f"{key} = inf: needs a finite number")
+
+
+class Numbers(NamedTuple):
+    """What learners of one program may differ in: every arm of the ablation is here."""
+
+    gamma: Scalar
+    lam: Scalar
+    bootstrap: Scalar  # 1: a time limit is not an end; 0: it is
+    rule: ActorRule
+    hold_nonpositive: Scalar  # NFAC's own agent: actions that failed hold mu in place
+    rms: Bool[Array, ""]  # divide advantages by their root mean square
+    d_target: Scalar
+    beta_start: Scalar
+    beta_keep: Bool[Array, ""]
+    beta_min: Scalar
+    beta_max: Scalar
+    early_stop: Bool[Array, ""]
+    printed: Bool[Array, ""]  # which distance
+    penalty: Scalar
+    actor_steps: Int[Array, ""]
+    actor_lr: Scalar
+    fitted_iterations: Int[Array, ""]
+    critic_steps: Int[Array, ""]
+    critic_lr: Scalar
+    adam_b1: Scalar
+    adam_b2: Scalar
+    actor_running: Bool[Array, ""]
+    actor_batch_norm: Bool[Array, ""]
+    critic_running: Bool[Array, ""]
+    obs_clip: Scalar
+
+
+class Plan(NamedTuple):
+    """What shapes the program: sizes, activations, and whether batch norm is in it."""
+
+    obs_dim: int
+    action_dim: int
+    hidden: tuple[int, ...]
+    activation: str
+    actor_output: str
+    init: str
+    batch_norm: bool
+
+
+def plan(cfg: Config, spec: EnvSpec) -> Plan:
+    return Plan(
+        obs_dim=spec.obs_dim,
+        action_dim=spec.action_dim,
+        hidden=tuple(cfg.hidden),
+        activation=cfg.activation,
+        actor_output=cfg.actor_output,
+        init=cfg.init,
+        batch_norm=cfg.normalise_actor == "batch-norm",
+    )
+
+
+def numbers(cfg: Config) -> Numbers:
+    """The words of a config as numbers; no trust region is a beta that stays 0."""
+    f, i, b = jnp.float32, jnp.int32, jnp.bool_
+    beta = (cfg.beta_start, cfg.beta_min, cfg.beta_max)
+    beta_start, beta_min, beta_max = beta if cfg.trust_region else (0.0, 0.0, 0.0)
+    return Numbers(
+        gamma=f(cfg.gamma),
+        lam=f(cfg.lam),
+        bootstrap=f(cfg.time_limit == "bootstrap"),
+        rule=ActorRule(*map(f, ACTOR_RULES[cfg.actor_update])),
+        hold_nonpositive=f(cfg.nonpositive == "hold"),
+        rms=b(cfg.advantage_scale == "rms"),
+        d_target=f(cfg.d_target),
+        beta_start=f(beta_start),
+        beta_keep=b(cfg.beta_keep),
+        beta_min=f(beta_min),
+        beta_max=f(beta_max),
+        early_stop=b(cfg.early_stop),
+        printed=b(cfg.distance == "printed"),
+        penalty=f(cfg.penalty),
+        actor_steps=i(cfg.actor_steps),
+        actor_lr=f(cfg.actor_lr),
+        fitted_iterations=i(cfg.fitted_iterations),
+        critic_steps=i(cfg.critic_steps),
+        critic_lr=f(cfg.critic_lr),
+        adam_b1=f(cfg.adam_b1),
+        adam_b2=f(cfg.adam_b2),
+        actor_running=b(cfg.normalise_actor == "running"),
+        actor_batch_norm=b(cfg.normalise_actor == "batch-norm"),
+        critic_running=b(cfg.normalise_critic == "running"),
+        obs_clip=f(cfg.obs_clip),
+    )

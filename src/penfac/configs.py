@@ -1,0 +1,145 @@
+"""Text to config: parse, check, suggest. Nothing here knows an algorithm."""
+
+import difflib
+import math
+import types
+import typing
+from dataclasses import fields
+from typing import Any, Literal
+
+from penfac.errors import ConfigError
+
+
+class Range(typing.NamedTuple):
+    """The numbers a field accepts; `hint` tells what others use."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    hint: str = ""
+    open_low: bool = False  # the low end itself is not accepted
+
+
+def parse_number(text: str, kind: type) -> int | float:
+    """`1e6`, `1_000_000` and `300` are the same kind of number to a user."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise ConfigError(f"{text!r} is not a number") from None
+    if kind is float:
+        return number
+    if not number.is_integer():
+        raise ConfigError(f"{text} is not a whole number")
+    # through float only when it must be: 1e6 needs it, 2**60 + 1 must not lose digits
+    return int(text) if text.lstrip("+-").replace("_", "").isdigit() else int(number)
+
+
+def parse_value(key: str, text: str, kind: Any) -> Any:
+    """One `key=value` from a command line, by the annotated type of the field."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        if text in args:
+            return text
+        raise ConfigError(f"{key} = {text}: is one of {', '.join(map(str, args))}")
+    if origin in (types.UnionType, typing.Union):  # X | None
+        if text.lower() in ("none", ""):
+            return None
+        return parse_value(key, text, next(a for a in args if a is not type(None)))
+    if origin is tuple:
+        items = text.strip("()[] ").replace("x", ",").split(",")
+        words = [i for i in items if i.strip() and i.strip().lower() != "none"]
+        return tuple(parse_value(key, w.strip(), args[0]) for w in words)
+    if kind is bool:
+        words = {"true": True, "yes": True, "1": True, "on": True}
+        words |= {"false": False, "no": False, "0": False, "off": False}
+        if text.lower() in words:
+            return words[text.lower()]
+        raise ConfigError(f"{key} = {text}: is true or false")
+    try:
+        return parse_number(text, kind)
+    except ConfigError as error:
+        raise ConfigError(f"{key} = {text}: {error}") from None
+
+
+def known_fields(cls: type) -> dict[str, Any]:
+    """Field name -> annotated type."""
+    hints = typing.get_type_hints(cls)
+    return {f.name: hints[f.name] for f in fields(cls)}
+
+
+def nearest(word: str, candidates: typing.Iterable[str], n: int = 3) -> list[str]:
+    """The closest known words, case aside."""
+    lower = {c.lower(): c for c in candidates}
+    found = difflib.get_close_matches(word.lower(), lower, n=n, cutoff=0.4)
+    return [lower[f] for f in found]
+
+
+def unknown_key(key: str, known: typing.Iterable[str]) -> ConfigError:
+    close = nearest(key, known, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return ConfigError(
+        f"{key}: no such setting{hint} (`penfac presets` lists them all)"
+    )
+
+
+def parse_settings(cls: type, pairs: list[str]) -> dict[str, Any]:
+    """`["lam=0.9", "hidden=64,64"]` as typed values of `cls`."""
+    known, settings = known_fields(cls), {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        key = key.strip()
+        if not equals:
+            raise ConfigError(f"--set {pair}: write it as key=value")
+        if key not in known:
+            raise unknown_key(key, known)
+        settings[key] = parse_value(key, text.strip(), known[key])
+    return settings
+
+
+def from_values(cls: type, values: dict[str, Any]) -> Any:
+    """A config from typed values (a preset, a JSON file); every type is checked."""
+    known = known_fields(cls)
+    for key, value in values.items():
+        if key not in known:
+            raise unknown_key(key, known)
+        check_type(key, value, known[key])
+    return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+
+def check_type(key: str, value: Any, kind: Any) -> None:
+    """Refuse a value of the wrong type; an int stands for a float."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        if value is not None:
+            check_type(key, value, next(a for a in args if a is not type(None)))
+        return
+    if origin is Literal:
+        if value not in args:
+            raise ConfigError(f"{key} = {value}: is one of {', '.join(args)}")
+        return
+    if origin is tuple:
+        right = isinstance(value, tuple | list) and all(type(v) is int for v in value)
+    elif kind is float:
+        right = isinstance(value, int | float) and not isinstance(value, bool)
+    else:
+        right = type(value) is kind
+    if not right:
+        name = getattr(kind, "__name__", str(kind))
+        raise ConfigError(f"{key} = {value!r}: is a {name}")
+
+
+def check_ranges(cfg: Any, ranges: dict[str, Range]) -> None:
+    """Each number inside its range, NaN never."""
+    for key, bound in ranges.items():
+        value = getattr(cfg, key)
+        if value is None:
+            continue
+        above = value > bound.low if bound.open_low else value >= bound.low
+        if not (above and value <= bound.high):  # false for NaN too
+            low = (
+                f"above {bound.low:g}" if bound.open_low else f"at least {bound.low:g}"
+            )
+            rule = (
+                low if bound.high == math.inf else f"{low} and at most {bound.high:g}"
+            )
+            hint = f" ({bound.hint})" if bound.hint else ""
+            raise ConfigError(f"{key} = {value}: needs {rule}{hint}")

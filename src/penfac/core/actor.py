@@ -1,0 +1,73 @@
+"""What pulls the policy, and how hard  (Eq. 1, 6, 7, 8)."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Bool, Float
+
+
+def cacla_weight(advantage: Float[Array, " *b"]) -> Float[Array, " *b"]:
+    """H(A): every improving action counts the same  (Eq. 6, Eq. 8)."""
+    return (advantage > 0).astype(advantage.dtype)
+
+
+def cac_weight(advantage: Float[Array, " *b"]) -> Float[Array, " *b"]:
+    """A H(A): improving actions count as much as they improve  (Eq. 7)."""
+    return jnp.maximum(advantage, 0)
+
+
+def spg_weight(advantage: Float[Array, " *b"]) -> Float[Array, " *b"]:
+    """A: worse actions push away as hard as better ones pull  (Eq. 1, Sec. 4.1)."""
+    return advantage
+
+
+class ActorRule(NamedTuple):
+    """The three updates as three numbers, so that arms of a study share one program."""
+
+    step: Float[Array, ""] | float  # of H(A)
+    positive: Float[Array, ""] | float  # of A H(A)
+    negative: Float[Array, ""] | float  # of A H(-A)
+
+
+ACTOR_RULES = {
+    "cacla": ActorRule(step=1.0, positive=0.0, negative=0.0),
+    "cac": ActorRule(step=0.0, positive=1.0, negative=0.0),
+    "spg": ActorRule(step=0.0, positive=1.0, negative=1.0),
+}
+
+
+def actor_weight(
+    advantage: Float[Array, " *b"], rule: ActorRule
+) -> Float[Array, " *b"]:
+    """The weight of each action under `rule`: H(A), A H(A), A, or a blend."""
+    return (
+        rule.step * cacla_weight(advantage)
+        + rule.positive * cac_weight(advantage)
+        + rule.negative * (spg_weight(advantage) - cac_weight(advantage))
+    )
+
+
+def scale_by_rms(
+    advantage: Float[Array, " N"], mask: Bool[Array, " N"]
+) -> Float[Array, " N"]:
+    """A divided by its root mean square: the scale goes, every sign stays.
+
+    Never centred: subtracting the mean would move the sign test (deviation D12).
+    """
+    rms = jnp.sqrt(jnp.mean(advantage**2, where=mask))
+    return advantage / jnp.where(rms > 0, rms, 1.0)
+
+
+def toward_loss(
+    mean: Float[Array, "*b m"],
+    action: Float[Array, "*b m"],
+    weight: Float[Array, " *b"],
+) -> Float[Array, ""]:
+    """Half the weighted squared distance from mu(s) to an action.
+
+    Its gradient in theta is sum w (mu(s) - a) grad mu(s): the step of Eq. 6 for
+    w = H(delta), of Eq. 7 for w = delta H(delta), and the pull back to mu_old of
+    Sec. 5.2 for a = mu_old(s), w = beta.
+    """
+    return 0.5 * jnp.sum(weight * jnp.sum((mean - action) ** 2, axis=-1))

@@ -1,0 +1,68 @@
+"""TD errors and lambda-returns on one time axis  (Sec. 3)."""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Bool, Float
+
+
+def discounts(
+    terminated: Bool[Array, " N"],
+    truncated: Bool[Array, " N"],
+    gamma: Float[Array, ""] | float,
+    bootstrap: Float[Array, ""] | float = 1.0,
+) -> Float[Array, " N"]:
+    """gamma where the future counts, 0 where s_{t+1} is absorbing.
+
+    `bootstrap` = 0 also cuts the future at a time limit, as the authors' runs did
+    (deviation D8); 1 keeps it.
+    """
+    goes_on = 1.0 - terminated.astype(jnp.float32)
+    not_cut = 1.0 - truncated.astype(jnp.float32) * (1.0 - bootstrap)
+    return gamma * goes_on * not_cut
+
+
+def td_errors(
+    reward: Float[Array, " N"],
+    discount: Float[Array, " N"],
+    v: Float[Array, " N"],
+    v_next: Float[Array, " N"],
+) -> Float[Array, " N"]:
+    """delta(s, a) = R(s, a) + gamma V(s') - V(s)  (Sec. 3.1, below Eq. 6)."""
+    return reward + discount * v_next - v
+
+
+def lambda_advantages(
+    delta: Float[Array, " N"],
+    discount: Float[Array, " N"],
+    last: Bool[Array, " N"],
+    lam: Float[Array, ""] | float,
+) -> Float[Array, " N"]:
+    """A_t = delta_t + gamma_t lam A_{t+1}, started anew behind every `last` step.
+
+    The lambda-return minus V(s_t)  (Sec. 3.3). `discount` alone cannot end the sum:
+    a time limit bootstraps (discount > 0) and still nothing may leak across it.
+    """
+    decay = jnp.where(last, 0.0, discount * lam)
+
+    def backward(a_next, step):
+        delta_t, decay_t = step
+        a_t = delta_t + decay_t * a_next
+        return a_t, a_t
+
+    start = jnp.zeros((), delta.dtype)
+    _, advantage = jax.lax.scan(backward, start, (delta, decay), reverse=True)
+    return advantage
+
+
+def lambda_returns(
+    reward: Float[Array, " N"],
+    discount: Float[Array, " N"],
+    last: Bool[Array, " N"],
+    v: Float[Array, " N"],
+    v_next: Float[Array, " N"],
+    lam: Float[Array, ""] | float,
+) -> Float[Array, " N"]:
+    """G_t = V(s_t) + A_t: what the critic is fitted to  (Sec. 3.3)."""
+    delta = td_errors(reward, discount, v, v_next)
+    return v + lambda_advantages(delta, discount, last, lam)

@@ -1,0 +1,50 @@
+"""The trust region for deterministic policies  (Sec. 5.2)."""
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Bool, Float
+
+Scalar = Float[Array, ""]
+
+
+def action_distance(
+    mu_old: Float[Array, "N m"], mu: Float[Array, "N m"], mask: Bool[Array, " N"]
+) -> Scalar:
+    """d_hat(mu, mu_old) over the gathered states: a root mean square  (deviation D3).
+
+    As in the authors' code. A constant shift of every action by x has distance |x|
+    for any number of states and dimensions.
+    """
+    return jnp.sqrt(jnp.mean((mu_old - mu) ** 2, where=mask[:, None]))
+
+
+def printed_distance(
+    mu_old: Float[Array, "N m"], mu: Float[Array, "N m"], mask: Bool[Array, " N"]
+) -> Scalar:
+    """d_hat as the paper prints it: a sum of norms over sqrt(m L)  (Sec. 5.2).
+
+    It grows with sqrt(L), which ties d_target to the size of the batch.
+    """
+    # the norm of an exact zero is wanted here, its gradient never is
+    norms = jnp.sqrt(jnp.sum((mu_old - mu) ** 2, axis=-1))
+    states = jnp.sum(mask)
+    return jnp.sum(norms, where=mask) / jnp.sqrt(mu.shape[-1] * states)
+
+
+def adapt_beta(
+    beta: Scalar | float,
+    distance: Scalar | float,
+    d_target: Scalar | float,
+    floor: Scalar | float = 0.0,
+    ceiling: Scalar | float = jnp.inf,
+) -> Scalar:
+    """Relax the penalty when mu moved too little, tighten it when too far  (Sec. 5.2)."""
+    too_near = distance < d_target / 1.5
+    too_far = distance > d_target * 1.5
+    beta = jnp.where(too_near, beta / 2, jnp.where(too_far, beta * 2, beta))
+    return jnp.clip(beta, floor, ceiling)
+
+
+def on_target(distance: Scalar | float, d_target: Scalar | float) -> Bool[Array, ""]:
+    """Neither too near nor too far: where "else stop" would stop  (deviation D2)."""
+    return (distance >= d_target / 1.5) & (distance <= d_target * 1.5)

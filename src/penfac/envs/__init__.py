@@ -1,0 +1,1 @@
+"""Environments: built-in ones as pure JAX functions, and anything Gymnasium knows."""

@@ -1,0 +1,205 @@
+"""Any Gymnasium environment with a Box action space, held to its contract."""
+
+import importlib
+import importlib.util
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from penfac.configs import nearest
+from penfac.errors import ConfigError, EnvironmentFault, PenfacError
+from penfac.policy import ActionScale
+from penfac.types import EnvSpec
+
+EXTRAS = {  # id fragment -> (module to import first, extra that brings it)
+    "BulletEnv": ("pybullet_envs_gymnasium", "pybullet"),
+}
+
+
+@dataclass(frozen=True)
+class EnvOptions:
+    """What a user may say about an environment beyond its id."""
+
+    max_episode_steps: int | None = None
+    action_bounds: tuple[float, float] | None = None
+    flatten_obs: bool = False
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def check_id(env_id: str) -> None:
+    """Refuse an unknown id before anything is built."""
+    module, _, name = env_id.rpartition(":")
+    for fragment, (package, extra) in EXTRAS.items():
+        if fragment in name:
+            if importlib.util.find_spec(package) is None:
+                raise ConfigError(f'{env_id}: needs pip install "penfac[{extra}]"')
+            module = module or package
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ConfigError(f"{env_id}: cannot import {module} ({error})") from None
+        except Exception as error:
+            raise EnvironmentFault(
+                f"{env_id}: importing {module} raised {type(error).__name__}: {error}"
+            ) from error
+    try:
+        gymnasium.spec(name)
+    except gymnasium.error.Error as error:
+        close = nearest(name, gymnasium.registry)
+        hint = f"; nearest: {', '.join(close)}" if close else ""
+        raise ConfigError(
+            f"{env_id}: no such environment{hint} "
+            f"(write module:Id for one of your own; `penfac envs` lists the built-in)"
+        ) from error
+
+
+def open_world(env_id: str, options: EnvOptions) -> "World":
+    """Build one environment and check what it promises."""
+    name = env_id.rpartition(":")[2]
+    kwargs = dict(options.kwargs)
+    if options.max_episode_steps is not None:
+        kwargs["max_episode_steps"] = options.max_episode_steps
+    try:
+        env = gymnasium.make(name, disable_env_checker=True, **kwargs)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise ConfigError(f"{env_id}: {error}") from error
+    except Exception as error:
+        raise EnvironmentFault(
+            f"{env_id}: building it raised {type(error).__name__}: {error}"
+        ) from error
+    return World(env_id, env, options)
+
+
+class World:
+    """One environment: observations as float32 [n], actions as the policy gives them."""
+
+    def __init__(self, env_id: str, env: gymnasium.Env, options: EnvOptions):
+        self.id = env_id
+        self.actions = action_scale(env_id, env.action_space, options)
+        if options.flatten_obs and isinstance(env.observation_space, spaces.Dict):
+            env = gymnasium.wrappers.FlattenObservation(env)
+        self.env = env
+        self.obs_shape = observation_shape(env_id, env.observation_space)
+        self.obs_dim = math.prod(self.obs_shape)
+
+    def spec(self) -> EnvSpec:
+        limit = self.env.spec.max_episode_steps if self.env.spec else None
+        if limit is None:
+            raise ConfigError(
+                f"{self.id}: has no time limit, so an episode may never end; "
+                "give one with --max-episode-steps N"
+            )
+        low, high = self.actions.low, self.actions.high
+        return EnvSpec(self.id, self.obs_dim, low, high, limit)
+
+    def reset(self, seed: int) -> np.ndarray:
+        try:
+            obs, _ = self.env.reset(seed=seed)
+        except PenfacError:
+            raise
+        except Exception as error:
+            raise EnvironmentFault(
+                f"{self.id}: reset raised {type(error).__name__}: {error}",
+                {"reset_seed": seed},
+            ) from error
+        obs = self._observation(obs, "reset")
+        if not np.all(np.isfinite(obs)):
+            raise non_finite(self.id, "observation", obs, "at reset")
+        return obs
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
+        try:
+            obs, reward, terminated, truncated, _ = self.env.step(action)
+        except Exception as error:
+            raise EnvironmentFault(
+                f"{self.id}: step raised {type(error).__name__}: {error}"
+            ) from error
+        if reward.__class__ is not float:
+            reward = self._reward(reward)
+        return self._observation(obs, "step"), reward, bool(terminated), bool(truncated)
+
+    def close(self) -> None:
+        try:
+            self.env.close()
+        except Exception as error:  # a broken close loses nothing of ours
+            raise EnvironmentFault(f"{self.id}: close raised {error}") from error
+
+    def _observation(self, obs: Any, when: str) -> np.ndarray:
+        if getattr(obs, "shape", None) != self.obs_shape:
+            raise EnvironmentFault(
+                f"{self.id}: {when} gave an observation of shape {np.shape(obs)}, "
+                f"its space says {self.obs_shape}"
+            )
+        if obs.dtype.kind not in "fiub":
+            raise EnvironmentFault(
+                f"{self.id}: {when} gave an observation of type {obs.dtype}, not numbers"
+            )
+        with np.errstate(over="ignore"):  # 1e300 becomes inf here and is caught as such
+            return obs.astype(np.float32).reshape(-1)  # a copy: some reuse their buffer
+
+    def _reward(self, reward: Any) -> float:
+        if isinstance(reward, bool | np.bool_) or np.size(reward) != 1:
+            raise EnvironmentFault(
+                f"{self.id}: step gave the reward {reward!r}, not a number"
+            )
+        try:
+            return float(np.asarray(reward).reshape(()))
+        except (TypeError, ValueError):
+            raise EnvironmentFault(
+                f"{self.id}: step gave the reward {reward!r}, not a number"
+            ) from None
+
+
+def non_finite(
+    env_id: str, what: str, values: np.ndarray, when: str
+) -> EnvironmentFault:
+    """Name the first bad component."""
+    bad = int(np.flatnonzero(~np.isfinite(np.ravel(values)))[0])
+    value = np.ravel(values)[bad]
+    where = f"{what}[{bad}]" if np.size(values) > 1 else what
+    return EnvironmentFault(f"{env_id}: {where} is {value} {when}")
+
+
+def observation_shape(env_id: str, space: spaces.Space) -> tuple[int, ...]:
+    if isinstance(space, spaces.Dict):
+        raise ConfigError(
+            f"{env_id}: its observation is a dict of {', '.join(space.keys())}; "
+            "--flatten-obs joins the parts in that order"
+        )
+    if not isinstance(space, spaces.Box):
+        kind = type(space).__name__
+        raise ConfigError(f"{env_id}: its observation is a {kind}, we learn from a Box")
+    return space.shape
+
+
+def action_scale(env_id: str, space: spaces.Space, options: EnvOptions) -> ActionScale:
+    """The bounds of a Box action space, flat; asymmetric ones are fine."""
+    if not isinstance(space, spaces.Box) or space.dtype.kind != "f":
+        kind = type(space).__name__
+        if isinstance(space, spaces.Box):
+            kind = f"Box of {space.dtype}"
+        raise ConfigError(
+            f"{env_id}: its actions are {kind}; CACLA, NFAC and PeNFAC need a Box of floats"
+        )
+    low, high = space.low.reshape(-1), space.high.reshape(-1)
+    if options.action_bounds is not None:
+        own_low, own_high = (np.full_like(low, b) for b in options.action_bounds)
+        low, high = np.maximum(low, own_low), np.minimum(high, own_high)
+    if np.any(np.isnan(low)) or np.any(np.isnan(high)):
+        raise ConfigError(f"{env_id}: its action bounds are not numbers")
+    if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high))):
+        raise ConfigError(
+            f"{env_id}: its action space is unbounded; "
+            "--action-bounds LOW,HIGH sets the range to act in"
+        )
+    if np.any(low >= high):
+        i = int(np.flatnonzero(low >= high)[0])
+        raise ConfigError(
+            f"{env_id}: action {i} has low {low[i]} and high {high[i]}, nothing between"
+        )
+    return ActionScale(low, high, space.shape)

@@ -1,0 +1,49 @@
+"""Plain multilayer perceptrons: a list of (W, b) pairs, no framework."""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float, PRNGKeyArray
+
+Layers = list[tuple[Float[Array, "i o"], Float[Array, " o"]]]
+
+ACTIVATIONS = {
+    "leaky_relu": lambda x: jnp.maximum(x, 0.01 * x),
+    "relu": lambda x: jnp.maximum(x, 0.0),
+    "tanh": jnp.tanh,
+}
+INITS = ("orthogonal", "small")
+SMALL = 0.01  # the authors' standard deviation of every weight and every bias
+
+
+def init_layers(
+    key: PRNGKeyArray, sizes: tuple[int, ...], init: str, output_gain: float
+) -> Layers:
+    """Fresh weights for the given layer sizes, input and output included.
+
+    `small` is the authors' N(0, 0.01^2) for all weights and biases. `orthogonal` keeps
+    the scale of activations and starts the last layer at `output_gain`.
+    """
+    keys = jax.random.split(key, 2 * (len(sizes) - 1))
+    layers = []
+    for i, (fan_in, fan_out) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        if init == "small":
+            w = SMALL * jax.random.normal(keys[2 * i], (fan_in, fan_out))
+            b = SMALL * jax.random.normal(keys[2 * i + 1], (fan_out,))
+        else:
+            last = i == len(sizes) - 2
+            gain = output_gain if last else 2**0.5
+            orthogonal = jax.nn.initializers.orthogonal(gain)
+            w = orthogonal(keys[2 * i], (fan_in, fan_out))
+            b = jnp.zeros(fan_out)
+        layers.append((w, b))
+    return layers
+
+
+def mlp(layers: Layers, x: Float[Array, "*b i"], activation: str) -> Array:
+    """Hidden layers with `activation`, the last one linear."""
+    act = ACTIVATIONS[activation]
+    for w, b in layers[:-1]:
+        x = act(x @ w + b)
+    w, b = layers[-1]
+    return x @ w + b

@@ -1,0 +1,202 @@
+"""The deterministic policy as numpy arrays: it acts here, in training and on a robot.
+
+This file needs numpy, and safetensors to read and write; nothing else of ours.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FORMAT = 1
+ACTIVATIONS = {
+    "leaky_relu": lambda x: np.maximum(x, np.float32(0.01) * x),
+    "relu": lambda x: np.maximum(x, np.float32(0)),
+    "tanh": np.tanh,
+}
+OUTPUTS = ("tanh", "linear")
+
+
+class PolicyFileError(ValueError):
+    """A policy file that must not be used."""
+
+
+class PolicyWeights(NamedTuple):
+    """mu(s) = output(... activation(W x + b) ...) in [-1, 1], with
+
+    x = clip((s - mean) / std, -clip, clip) * scale + shift.
+    """
+
+    mean: np.ndarray
+    std: np.ndarray
+    clip: float
+    scale: np.ndarray
+    shift: np.ndarray
+    layers: list[tuple[np.ndarray, np.ndarray]]  # (W [in, out], b [out])
+    activation: str
+    output: str
+
+
+def mean_action(weights: PolicyWeights, obs: np.ndarray) -> np.ndarray:
+    """mu(s), in [-1, 1] by tanh; a linear policy's answer is not yet clipped."""
+    w = weights
+    x = (obs - w.mean) / w.std
+    if w.clip != np.inf:
+        x = np.clip(x, -w.clip, w.clip)
+    x = x * w.scale + w.shift
+    act = ACTIVATIONS[w.activation]
+    for matrix, bias in w.layers[:-1]:
+        x = act(x @ matrix + bias)
+    matrix, bias = w.layers[-1]
+    x = x @ matrix + bias
+    return np.tanh(x) if w.output == "tanh" else x
+
+
+class ActionScale(NamedTuple):
+    """From [-1, 1]^m to the environment's own box, ends exact and never left."""
+
+    low: np.ndarray  # [m], in the space's own dtype
+    high: np.ndarray
+    shape: tuple[int, ...]
+
+    def to_env(self, action: np.ndarray) -> np.ndarray:
+        """[..., m] in [-1, 1] to [..., *shape] in the space's dtype."""
+        a = np.clip(action.astype(np.float64), -1, 1)
+        low, high = self.low.astype(np.float64), self.high.astype(np.float64)
+        out = (low * (1 - a) + high * (1 + a)) / 2
+        # rounding to the space's dtype may leave the box by one unit: clip there too
+        out = np.clip(out.astype(self.low.dtype), self.low, self.high)
+        return out.reshape(*action.shape[:-1], *self.shape)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A controller: `policy(obs)` for one observation or a batch, always the same answer."""
+
+    weights: PolicyWeights
+    actions: ActionScale
+    about: dict[str, Any]  # environment, algorithm, seed, step: for people
+
+    def __call__(self, obs: Any) -> np.ndarray:
+        rows = np.asarray(obs, np.float32)
+        n = len(self.weights.mean)
+        if rows.shape[-1:] != (n,):
+            rows = rows.reshape(-1) if rows.size == n else rows.reshape(len(rows), -1)
+        if rows.shape[-1] != n:
+            raise ValueError(f"observation of shape {np.shape(obs)}: needs {n} numbers")
+        return self.actions.to_env(mean_action(self.weights, rows))
+
+    def to_bytes(self) -> bytes:
+        """One safetensors file that says everything about itself."""
+        from safetensors.numpy import save
+
+        tensors = _tensors(self)
+        about = json.dumps(_description(self), sort_keys=True)
+        digest = _digest(tensors, about)
+        return save(tensors, metadata={"policy": about, "sha256": digest})
+
+    def description(self) -> dict[str, Any]:
+        """What policy.json shows to people; the safetensors file alone is enough."""
+        return _description(self)
+
+    @staticmethod
+    def load(folder: str | Path) -> "Policy":
+        """From a `policy` folder, the run folder above it, or the file itself."""
+        from safetensors import SafetensorError, safe_open
+
+        path = _find(Path(folder))
+        try:
+            with safe_open(str(path), framework="numpy") as file:
+                metadata = file.metadata() or {}
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except (SafetensorError, ValueError, TypeError, KeyError) as error:
+            raise PolicyFileError(f"{path}: not a safetensors file ({error})") from None
+        return _restore(path, tensors, metadata)
+
+
+def _find(path: Path) -> Path:
+    for candidate in (
+        path,
+        path / "policy.safetensors",
+        path / "policy" / "policy.safetensors",
+    ):
+        if candidate.is_file():
+            return candidate
+    raise PolicyFileError(f"{path}: no policy.safetensors here")
+
+
+def _tensors(policy: Policy) -> dict[str, np.ndarray]:
+    w = policy.weights
+    named = {"mean": w.mean, "std": w.std, "scale": w.scale, "shift": w.shift}
+    for i, (matrix, bias) in enumerate(w.layers):
+        named |= {f"layers.{i}.w": matrix, f"layers.{i}.b": bias}
+    arrays = {k: np.ascontiguousarray(v, np.float32) for k, v in named.items()}
+    return arrays | {"low": policy.actions.low, "high": policy.actions.high}
+
+
+def _description(policy: Policy) -> dict[str, Any]:
+    w = policy.weights
+    return {
+        "format": FORMAT,
+        "activation": w.activation,
+        "output": w.output,
+        "clip": None if w.clip == np.inf else float(w.clip),
+        "layers": len(w.layers),
+        "obs_dim": len(w.mean),
+        "action_shape": list(policy.actions.shape),
+        "action_low": [float(x) for x in policy.actions.low],
+        "action_high": [float(x) for x in policy.actions.high],
+        "about": policy.about,
+    }
+
+
+def _digest(tensors: dict[str, np.ndarray], about: str) -> str:
+    digest = hashlib.sha256(about.encode())
+    for key in sorted(tensors):
+        array = tensors[key]
+        digest.update(f"{key}{array.dtype}{array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def _restore(path: Path, tensors: dict[str, np.ndarray], metadata: dict) -> Policy:
+    """Check everything, then build."""
+    about = metadata.get("policy", "")
+    if metadata.get("sha256") != _digest(tensors, about):
+        raise PolicyFileError(f"{path}: the sha256 does not match, the file is damaged")
+    d = json.loads(about)
+    if d["format"] > FORMAT:
+        raise PolicyFileError(
+            f"{path}: written in format {d['format']}, this penfac reads up to {FORMAT}"
+        )
+    if d["activation"] not in ACTIVATIONS or d["output"] not in OUTPUTS:
+        raise PolicyFileError(f"{path}: unknown activation or output")
+    for key, array in tensors.items():
+        if not np.all(np.isfinite(array)):
+            raise PolicyFileError(f"{path}: {key} holds a non-finite number")
+    try:
+        layers = [
+            (tensors[f"layers.{i}.w"], tensors[f"layers.{i}.b"])
+            for i in range(d["layers"])
+        ]
+        weights = PolicyWeights(
+            mean=tensors["mean"],
+            std=tensors["std"],
+            clip=np.inf if d["clip"] is None else d["clip"],
+            scale=tensors["scale"],
+            shift=tensors["shift"],
+            layers=layers,
+            activation=d["activation"],
+            output=d["output"],
+        )
+        shape = tuple(d["action_shape"])
+        actions = ActionScale(tensors["low"], tensors["high"], shape)
+    except KeyError as error:
+        raise PolicyFileError(f"{path}: {error} is missing") from None
+    sizes = [len(weights.mean), *(len(b) for _, b in layers)]
+    wanted = list(zip(sizes, sizes[1:], strict=False))
+    if [m.shape for m, _ in layers] != wanted or sizes[-1] != len(actions.low):
+        raise PolicyFileError(f"{path}: the layers do not fit together")
+    return Policy(weights, actions, d["about"])

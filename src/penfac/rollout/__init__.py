@@ -1,0 +1,1 @@
+"""Collecting experience: the only layer that sees an environment and a policy together."""

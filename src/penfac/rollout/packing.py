@@ -1,0 +1,31 @@
+"""Real steps, packed without gaps into a batch of one of few lengths."""
+
+import numpy as np
+
+from penfac.types import Transitions
+
+SMALLEST = 64
+
+
+def bucket(steps: int) -> int:
+    """The smallest of 64, 80, 96, 112, 128, 160, ... that holds `steps`.
+
+    Four lengths an octave: an update costs at most a quarter more than its real steps
+    would, and a run that meets every length from 64 to 16384 compiles 33 times.
+    """
+    length = SMALLEST
+    while length * 2 <= steps:
+        length *= 2
+    quarter = length // 4
+    return max(SMALLEST, -(-steps // quarter) * quarter)
+
+
+def pack(steps: Transitions) -> Transitions:
+    """Pad host arrays with zeros to the length of their bucket; `mask` says which."""
+    n = len(steps.reward)
+    padding = bucket(n) - n
+
+    def pad(x: np.ndarray) -> np.ndarray:
+        return np.pad(x, [(0, padding)] + [(0, 0)] * (x.ndim - 1))
+
+    return Transitions(*(pad(np.asarray(x)) for x in steps))

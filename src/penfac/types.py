@@ -1,0 +1,58 @@
+"""The records that cross a border between layers; imports nothing of ours."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jax import Array
+from jaxtyping import Bool, Float
+
+Vector = np.ndarray  # one dimension, host side
+
+
+class Transitions(NamedTuple):
+    """The steps of one learner on one time axis, episode after episode.
+
+    Whole episodes and running worlds, host and device, give the same record: `last`
+    says where a recursion over time must stop, so nothing else needs to know rows.
+    Where `mask` is False the other fields are finite and mean nothing.
+    """
+
+    mask: Bool[Array, " N"]  # this step was really played
+    obs: Float[Array, "N n"]  # s_t
+    next_obs: Float[Array, "N n"]  # s_{t+1}, never the state after a reset
+    action: Float[Array, "N m"]  # a_t ~ pi(. | s_t), in [-1, 1]
+    reward: Float[Array, " N"]  # R(s_t, a_t)
+    terminated: Bool[Array, " N"]  # s_{t+1} is absorbing
+    truncated: Bool[Array, " N"]  # a time limit ended the episode here
+    last: Bool[Array, " N"]  # terminated, truncated, or the end of a row
+
+
+class EnvSpec(NamedTuple):
+    """What learning may know of an environment."""
+
+    id: str
+    obs_dim: int
+    action_low: Vector  # [m], in the environment's own units
+    action_high: Vector  # [m]
+    horizon: int  # the time limit in steps
+
+    @property
+    def action_dim(self) -> int:
+        return len(self.action_low)
+
+
+class EpisodeStats(NamedTuple):
+    """Returns and lengths of the episodes that ended while a batch was collected."""
+
+    returns: list[float]
+    lengths: list[int]
+
+
+class EvalPoint(NamedTuple):
+    """One evaluation: episodes of mu without exploration, undiscounted."""
+
+    step: int
+    update: int
+    returns: list[float]
+    lengths: list[int]
+    terminated: list[bool]
