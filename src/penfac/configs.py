@@ -98,11 +98,19 @@ def parse_settings(cls: type, pairs: list[str]) -> dict[str, Any]:
 def from_values(cls: type, values: dict[str, Any]) -> Any:
     """A config from typed values (a preset, a JSON file); every type is checked."""
     known = known_fields(cls)
+    values = {k: math.inf if v == "inf" else v for k, v in values.items()}
     for key, value in values.items():
         if key not in known:
             raise unknown_key(key, known)
         check_type(key, value, known[key])
     return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+
+def to_values(cfg: Any) -> dict[str, Any]:
+    """A config as JSON can hold it: tuples as lists, infinity as a word."""
+    values = {f.name: getattr(cfg, f.name) for f in fields(cfg)}
+    values = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+    return {k: "inf" if v == math.inf else v for k, v in values.items()}
 
 
 def check_type(key: str, value: Any, kind: Any) -> None:

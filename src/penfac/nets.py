@@ -1,5 +1,7 @@
 """Plain multilayer perceptrons: a list of (W, b) pairs, no framework."""
 
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -26,7 +28,7 @@ def init_layers(
     """
     keys = jax.random.split(key, 2 * (len(sizes) - 1))
     layers = []
-    for i, (fan_in, fan_out) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for i, (fan_in, fan_out) in enumerate(pairwise(sizes)):
         if init == "small":
             w = SMALL * jax.random.normal(keys[2 * i], (fan_in, fan_out))
             b = SMALL * jax.random.normal(keys[2 * i + 1], (fan_out,))

@@ -6,6 +6,7 @@ This file needs numpy, and safetensors to read and write; nothing else of ours.
 import hashlib
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -196,7 +197,7 @@ def _restore(path: Path, tensors: dict[str, np.ndarray], metadata: dict) -> Poli
     except KeyError as error:
         raise PolicyFileError(f"{path}: {error} is missing") from None
     sizes = [len(weights.mean), *(len(b) for _, b in layers)]
-    wanted = list(zip(sizes, sizes[1:], strict=False))
+    wanted = list(pairwise(sizes))
     if [m.shape for m, _ in layers] != wanted or sizes[-1] != len(actions.low):
         raise PolicyFileError(f"{path}: the layers do not fit together")
     return Policy(weights, actions, d["about"])

@@ -97,9 +97,9 @@ class Inputs(NamedTuple):
 def init(key: PRNGKeyArray, plan: Plan, numbers: Numbers) -> State:
     actor_key, critic_key = jax.random.split(key)
     n, m = plan.obs_dim, plan.action_dim
-    layers = init_layers(actor_key, (n, *plan.hidden, m), plan.init, 0.01)
+    layers = init_layers(actor_key, (n, *plan.actor_hidden, m), plan.init, 0.01)
     actor = Actor(jnp.ones(n), jnp.zeros(n), layers)
-    critic = init_layers(critic_key, (n, *plan.hidden, 1), plan.init, 1.0)
+    critic = init_layers(critic_key, (n, *plan.critic_hidden, 1), plan.init, 1.0)
     return State(
         actor=actor,
         actor_opt=adam(numbers.actor_lr, numbers).init(actor),

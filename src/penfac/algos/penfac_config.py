@@ -64,7 +64,8 @@ class Config:
     sigma_end: float | None = None  # annealed to this over the run; none: constant
 
     # networks
-    hidden: tuple[int, ...] = (64, 64)  # none: linear in the observation
+    actor_hidden: tuple[int, ...] = (64, 64)  # none: linear in the observation
+    critic_hidden: tuple[int, ...] = (64, 64)
     activation: Literal["leaky_relu", "relu", "tanh"] = "leaky_relu"
     actor_output: Literal["tanh", "linear"] = "tanh"
     init: Literal["orthogonal", "small"] = "orthogonal"  # D10
@@ -112,9 +113,10 @@ def check(cfg: Config) -> None:
         raise ConfigError(
             f"beta_min = {cfg.beta_min}: needs at most beta_max = {cfg.beta_max}"
         )
-    for size in cfg.hidden:
-        if not 1 <= size <= 65536:
-            raise ConfigError(f"hidden = {size}: a layer needs 1 to 65536 units")
+    for key in ("actor_hidden", "critic_hidden"):
+        for size in getattr(cfg, key):
+            if not 1 <= size <= 65536:
+                raise ConfigError(f"{key} = {size}: a layer needs 1 to 65536 units")
     for key in ("actor_lr", "critic_lr", "d_target", "beta_start", "penalty"):
         if math.isinf(getattr(cfg, key)):
             raise ConfigError(f"{key} = inf: needs a finite number")
@@ -155,7 +157,8 @@ class Plan(NamedTuple):
 
     obs_dim: int
     action_dim: int
-    hidden: tuple[int, ...]
+    actor_hidden: tuple[int, ...]
+    critic_hidden: tuple[int, ...]
     activation: str
     actor_output: str
     init: str
@@ -166,7 +169,8 @@ def plan(cfg: Config, spec: EnvSpec) -> Plan:
     return Plan(
         obs_dim=spec.obs_dim,
         action_dim=spec.action_dim,
-        hidden=tuple(cfg.hidden),
+        actor_hidden=tuple(cfg.actor_hidden),
+        critic_hidden=tuple(cfg.critic_hidden),
         activation=cfg.activation,
         actor_output=cfg.actor_output,
         init=cfg.init,

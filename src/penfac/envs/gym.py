@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import math
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from penfac.configs import nearest
-from penfac.errors import ConfigError, EnvironmentFault, PenfacError
+from penfac.errors import ConfigError, EnvironmentFault
 from penfac.policy import ActionScale
 from penfac.types import EnvSpec
 
@@ -28,6 +29,12 @@ class EnvOptions:
     action_bounds: tuple[float, float] | None = None
     flatten_obs: bool = False
     kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+class Watch:
+    """When the environment was last entered and not yet left; a watchdog reads it."""
+
+    entered: float | None = None
 
 
 def check_id(env_id: str) -> None:
@@ -58,7 +65,7 @@ def check_id(env_id: str) -> None:
         ) from error
 
 
-def open_world(env_id: str, options: EnvOptions) -> "World":
+def open_world(env_id: str, options: EnvOptions, watch: Watch | None = None) -> "World":
     """Build one environment and check what it promises."""
     name = env_id.rpartition(":")[2]
     kwargs = dict(options.kwargs)
@@ -72,14 +79,16 @@ def open_world(env_id: str, options: EnvOptions) -> "World":
         raise EnvironmentFault(
             f"{env_id}: building it raised {type(error).__name__}: {error}"
         ) from error
-    return World(env_id, env, options)
+    return World(env_id, env, options, watch or Watch())
 
 
 class World:
     """One environment: observations as float32 [n], actions as the policy gives them."""
 
-    def __init__(self, env_id: str, env: gymnasium.Env, options: EnvOptions):
-        self.id = env_id
+    def __init__(
+        self, env_id: str, env: gymnasium.Env, options: EnvOptions, watch: Watch
+    ):
+        self.id, self.watch = env_id, watch
         self.actions = action_scale(env_id, env.action_space, options)
         if options.flatten_obs and isinstance(env.observation_space, spaces.Dict):
             env = gymnasium.wrappers.FlattenObservation(env)
@@ -98,27 +107,31 @@ class World:
         return EnvSpec(self.id, self.obs_dim, low, high, limit)
 
     def reset(self, seed: int) -> np.ndarray:
+        self.watch.entered = time.monotonic()
         try:
             obs, _ = self.env.reset(seed=seed)
-        except PenfacError:
-            raise
         except Exception as error:
             raise EnvironmentFault(
                 f"{self.id}: reset raised {type(error).__name__}: {error}",
                 {"reset_seed": seed},
             ) from error
+        finally:
+            self.watch.entered = None
         obs = self._observation(obs, "reset")
         if not np.all(np.isfinite(obs)):
             raise non_finite(self.id, "observation", obs, "at reset")
         return obs
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
+        self.watch.entered = time.monotonic()
         try:
             obs, reward, terminated, truncated, _ = self.env.step(action)
         except Exception as error:
             raise EnvironmentFault(
                 f"{self.id}: step raised {type(error).__name__}: {error}"
             ) from error
+        finally:
+            self.watch.entered = None
         if reward.__class__ is not float:
             reward = self._reward(reward)
         return self._observation(obs, "step"), reward, bool(terminated), bool(truncated)

@@ -1,0 +1,382 @@
+"""The commands. Heavy imports happen inside them: `penfac --help` must answer at once."""
+
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from penfac.errors import ConfigError, PenfacError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Learn deterministic controllers by following the sign of the advantage.",
+)
+
+DEFAULT_ENV = "HalfCheetah-v5"
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "": 1}
+
+
+def main() -> NoReturn:
+    """Run a command; whatever fails becomes one line and the right exit code."""
+    try:
+        code = app(standalone_mode=False, prog_name="penfac")
+        sys.exit(code if isinstance(code, int) else 0)
+    except PenfacError as error:
+        leave(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        leave("interrupted", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # the command line's own usage errors
+            where = getattr(getattr(error, "ctx", None), "command_path", "penfac")
+            message = f"{error.format_message().rstrip('.')} (see {where} --help)"  # type: ignore[attr-defined]
+            leave(message, 2)
+        raise
+
+
+def leave(message: str, code: int) -> NoReturn:
+    print(f"penfac: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)
+
+
+# --- words to numbers ------------------------------------------------------------------
+
+
+def whole(text: str, option: str) -> int:
+    """`1e6`, `300k` and `1_000_000` as they are meant."""
+    from penfac.configs import parse_number
+
+    scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
+    digits = text[:-1] if scale > 1 else text
+    try:
+        return int(parse_number(digits, float if scale > 1 else int) * scale)
+    except (ConfigError, OverflowError, ValueError):
+        raise ConfigError(f"{option} {text}: is not a whole number") from None
+
+
+def duration(text: str | None, option: str) -> float | None:
+    """`9m`, `90s`, `1.5h` or plain seconds."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip().lower())
+    if match is None:
+        raise ConfigError(f"{option} {text}: write 90s, 9m or 1.5h")
+    return float(match[1]) * SECONDS[match[2]]
+
+
+def seed_list(seed: str, seeds: str | None) -> tuple[int, ...]:
+    """`--seeds 8` is 0 to 7; `--seeds 3,5,8` and `--seeds 10-19` name them."""
+    if seeds is None:
+        return (whole(seed, "--seed"),)
+    if re.fullmatch(r"\d+-\d+", seeds):
+        first, last = map(int, seeds.split("-"))
+        if last - first >= 100_000:
+            raise ConfigError(f"--seeds {seeds}: more than 100 000")
+        return tuple(range(first, last + 1))
+    if "," in seeds:
+        return tuple(whole(s.strip(), "--seeds") for s in seeds.split(",") if s.strip())
+    count = whole(seeds, "--seeds")
+    if count > 100_000:
+        raise ConfigError(f"--seeds {seeds}: more than 100 000")
+    return tuple(range(count))
+
+
+def bounds(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    from penfac.configs import parse_number
+
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise ConfigError(f"--action-bounds {text}: write LOW,HIGH")
+    low, high = (float(parse_number(p.strip(), float)) for p in parts)
+    return low, high
+
+
+def env_arguments(pairs: list[str]) -> dict[str, Any]:
+    """`--env-arg frame_skip=4`: JSON where it parses, else a word."""
+    arguments = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise ConfigError(f"--env-arg {pair}: write it as key=value")
+        try:
+            arguments[key.strip()] = json.loads(text)
+        except ValueError:
+            arguments[key.strip()] = text
+    return arguments
+
+
+# --- commands --------------------------------------------------------------------------
+
+StopAfter = Annotated[
+    str | None, typer.Option(help="Stop in time and save: 90s, 9m, 2h.")
+]
+CheckpointEvery = Annotated[str, typer.Option(help="Time between two checkpoints.")]
+EnvTimeout = Annotated[
+    str, typer.Option(help="A call of the environment may last this long.")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document, nothing else.")
+]
+Run = Annotated[Path, typer.Argument(help="A run folder.")]
+
+
+@app.command()
+def train(
+    env: Annotated[
+        str, typer.Option(help="A Gymnasium id; module:Id for your own.")
+    ] = DEFAULT_ENV,
+    algo: Annotated[str, typer.Option(help="See `penfac algos`.")] = "penfac",
+    steps: Annotated[
+        str, typer.Option("-n", "--steps", help="Environment steps.")
+    ] = "1e6",
+    seed: Annotated[str, typer.Option(help="One seed.")] = "0",
+    seeds: Annotated[str | None, typer.Option(help="Many: 8, 10-19 or 3,5,8.")] = None,
+    preset: Annotated[
+        str, typer.Option(help="tuned, authors, paper, or a .toml file.")
+    ] = "tuned",
+    set_: Annotated[
+        list[str], typer.Option("--set", help="key=value, as often as needed.")
+    ] = [],  # noqa: B006  typer's way
+    eval_every: Annotated[
+        str | None, typer.Option(help="Steps; default a twentieth.")
+    ] = None,
+    eval_episodes: Annotated[
+        str, typer.Option(help="Episodes of mu an evaluation.")
+    ] = "10",
+    eval_protocol: Annotated[
+        str,
+        typer.Option(help="steps; or authors: 1 episode every 20 training episodes."),
+    ] = "steps",
+    out: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
+    name: Annotated[
+        str | None, typer.Option(help="The folder's name; default ENV_k.")
+    ] = None,
+    on: Annotated[str, typer.Option(help="auto, cpu or device.")] = "auto",
+    stop_after: StopAfter = None,
+    checkpoint_every: CheckpointEvery = "15s",
+    max_episode_steps: Annotated[
+        str | None, typer.Option(help="A time limit of your own.")
+    ] = None,
+    action_bounds: Annotated[
+        str | None, typer.Option(help="LOW,HIGH for an unbounded action space.")
+    ] = None,
+    flatten_obs: Annotated[
+        bool, typer.Option(help="Join a dict of observations.")
+    ] = False,
+    env_arg: Annotated[
+        list[str], typer.Option("--env-arg", help="key=value for the environment.")
+    ] = [],  # noqa: B006
+    env_restarts: Annotated[
+        int, typer.Option(help="How often a broken world is replaced.")
+    ] = 0,
+    env_timeout: EnvTimeout = "5m",
+    json_: Json = False,
+) -> int:
+    """Learn a controller; leaves a run folder with policy, curve and checkpoints."""
+    from penfac.envs.gym import EnvOptions
+    from penfac.trial import Limits, Request, start
+
+    if eval_protocol not in ("steps", "authors"):
+        raise ConfigError(f"--eval-protocol {eval_protocol}: is steps or authors")
+    if on not in ("auto", "cpu", "device"):
+        raise ConfigError(f"--on {on}: is auto, cpu or device")
+    if name is not None and (not name.strip() or "/" in name or name.startswith(".")):
+        raise ConfigError(f"--name {name}: needs a plain folder name")
+    authors = eval_protocol == "authors"
+    every = None if eval_every is None else whole(eval_every, "--eval-every")
+    limit = max_episode_steps
+    request = Request(
+        env=env,
+        algo=algo,
+        preset=preset,
+        settings=parse_set(algo, set_),
+        steps=whole(steps, "--steps"),
+        seeds=seed_list(seed, seeds),
+        eval_every=20 if authors and every is None else every,
+        eval_episodes=1 if authors else whole(eval_episodes, "--eval-episodes"),
+        eval_unit="episodes" if authors else "steps",
+        options=EnvOptions(
+            max_episode_steps=None
+            if limit is None
+            else whole(limit, "--max-episode-steps"),
+            action_bounds=bounds(action_bounds),
+            flatten_obs=flatten_obs,
+            kwargs=env_arguments(env_arg),
+        ),
+        restarts=env_restarts,
+        on=on,
+        out=out,
+        name=name,
+    )
+    limits = Limits(
+        stop_after=duration(stop_after, "--stop-after"),
+        checkpoint_every=duration(checkpoint_every, "--checkpoint-every") or 0.0,
+        env_timeout=duration(env_timeout, "--env-timeout") or 300.0,
+        command=shlex.join(["penfac", *sys.argv[1:]]),
+    )
+    return follow(lambda listener: start(request, limits, listener), json_)
+
+
+def parse_set(algo: str, pairs: list[str]) -> dict[str, Any]:
+    from penfac.algos import ALGORITHMS
+    from penfac.configs import parse_settings
+
+    known = ALGORITHMS.get(
+        algo
+    )  # an unknown one is refused with the rest of the request
+    return parse_settings(known.config, pairs) if known else {}
+
+
+@app.command()
+def resume(
+    run: Run,
+    steps: Annotated[
+        str | None, typer.Option("-n", "--steps", help="A new, longer budget.")
+    ] = None,
+    stop_after: StopAfter = None,
+    checkpoint_every: CheckpointEvery = "15s",
+    env_timeout: EnvTimeout = "5m",
+    json_: Json = False,
+) -> int:
+    """Continue a run exactly where it stopped."""
+    from penfac.trial import Limits
+    from penfac.trial import resume as go_on
+
+    limits = Limits(
+        stop_after=duration(stop_after, "--stop-after"),
+        checkpoint_every=duration(checkpoint_every, "--checkpoint-every") or 0.0,
+        env_timeout=duration(env_timeout, "--env-timeout") or 300.0,
+    )
+    budget = None if steps is None else whole(steps, "--steps")
+    return follow(lambda listener: go_on(run, limits, listener, budget), json_)
+
+
+def follow(go: Any, as_json: bool) -> int:
+    """Run a trial with someone watching; the outcome is the last thing said."""
+    from penfac import terminal
+
+    listener = terminal.listener(quiet=as_json)
+    try:
+        outcome = go(listener)
+    finally:
+        listener.close()
+    if as_json:
+        print(json.dumps(terminal.outcome_document(outcome), indent=2))
+    else:
+        terminal.print_outcome(outcome)
+    for seed, error in outcome.errors.items():
+        print(f"penfac: seed {seed}: {error}", file=sys.stderr)
+    return outcome.exit_code
+
+
+@app.command("eval")
+def evaluate(
+    run: Run,
+    episodes: Annotated[str, typer.Option(help="Episodes to play.")] = "100",
+    stochastic: Annotated[
+        bool, typer.Option(help="With the exploration of training.")
+    ] = False,
+    json_: Json = False,
+) -> int:
+    """Play a learned policy on fresh initial states and say what it is worth."""
+    from penfac import terminal
+    from penfac.judge import judge
+
+    count = whole(episodes, "--episodes")
+    if count < 1:
+        raise ConfigError(f"--episodes {episodes}: needs at least 1")
+    report = judge(run, count, stochastic)
+    if json_:
+        print(json.dumps(report, indent=2))
+    else:
+        terminal.print_judgement(report)
+    return 0
+
+
+@app.command()
+def presets(
+    algo: Annotated[str, typer.Argument(help="See `penfac algos`.")] = "penfac",
+    env: Annotated[
+        str, typer.Argument(help="Presets may differ by task.")
+    ] = DEFAULT_ENV,
+    json_: Json = False,
+) -> int:
+    """Every setting: ours, the authors', the paper's, and what the paper searched."""
+    from penfac import catalogue, terminal
+
+    table = catalogue.presets_table(algo, env)
+    if json_:
+        print(json.dumps(table, indent=2))
+    else:
+        terminal.print_presets(table, algo, env)
+    return 0
+
+
+@app.command()
+def envs(json_: Json = False) -> int:
+    """Environments that work out of the box; any other Gymnasium id works too."""
+    from penfac import catalogue, terminal
+
+    rows = catalogue.environments()
+    if json_:
+        print(json.dumps(rows, indent=2))
+    else:
+        terminal.print_environments(rows)
+    return 0
+
+
+@app.command()
+def algos(json_: Json = False) -> int:
+    """The algorithms and where the paper has them."""
+    from penfac import catalogue, terminal
+
+    rows = catalogue.algorithms()
+    if json_:
+        print(json.dumps(rows, indent=2))
+    else:
+        terminal.print_algorithms(rows)
+    return 0
+
+
+@app.command()
+def bench(
+    what: Annotated[str, typer.Argument(help="cpu")] = "cpu",
+    seeds: Annotated[int, typer.Option(help="Seeds of the race to a return.")] = 3,
+    quick: Annotated[
+        bool, typer.Option(help="Leave out the race against peers.")
+    ] = False,
+    json_: Json = False,
+) -> int:
+    """Speed and memory, every figure a ratio measured in this one run."""
+    if what != "cpu":
+        raise ConfigError(f"bench {what}: is cpu")
+    from penfac import terminal
+    from penfac.bench.cpu import run
+
+    report = run(seeds, quick, say=(lambda text: None) if json_ else terminal.say)
+    if json_:
+        print(json.dumps(report, indent=2))
+    else:
+        terminal.print_bench(report)
+    return 0
+
+
+@app.command()
+def version() -> int:
+    """Print the version."""
+    import penfac
+
+    print(penfac.__version__)
+    return 0

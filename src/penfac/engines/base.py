@@ -1,0 +1,130 @@
+"""What both engines share: the job, the progress they report, states as flat arrays."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import numpy as np
+
+from penfac.algos.base import Algorithm
+from penfac.core.noise import annealed
+from penfac.envs.gym import EnvOptions, Watch
+from penfac.errors import CorruptFile, Divergence, PenfacError
+from penfac.policy import Policy
+from penfac.types import EpisodeStats
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass
+class Counters:
+    """Where a learner stands. Python ints: they never wrap."""
+
+    update: int = 0
+    step: int = 0
+    episode: int = 0
+    evaluations: int = 0
+    next_eval: int = 0  # in steps, or in episodes under the authors' protocol
+    evaluated_at: int = -1  # the step of the last evaluation
+    faults: int = 0
+
+
+class Job(NamedTuple):
+    """What is to be learned, by whom, where."""
+
+    algo: Algorithm
+    cfg: Any
+    env_id: str
+    options: EnvOptions
+    steps: int
+    restarts: int = 0
+    poll: Callable[[], None] = lambda: None  # raises when someone asked us to stop
+    watch: Watch | None = None
+    note: Callable[[str], None] = lambda text: None  # a line for the run's log
+
+    def sigma(self, step: int) -> float:
+        """Exploration at this point of the run."""
+        end = self.cfg.sigma if self.cfg.sigma_end is None else self.cfg.sigma_end
+        return float(annealed(self.cfg.sigma, end, min(step / self.steps, 1.0)))
+
+
+class Progress(NamedTuple):
+    """One update of one learner."""
+
+    metrics: dict[str, float]
+    steps: int
+    next_episode: int
+    stats: EpisodeStats
+    sigma: float
+    faults: int
+    seconds: dict[str, float]  # collect, env, update
+
+
+class Engine(Protocol):
+    """Learners are numbered as in the list of seeds the engine was made with."""
+
+    def advance(
+        self, due: list[tuple[int, Counters]]
+    ) -> Iterator[tuple[int, Progress | PenfacError]]: ...
+
+    def evaluate(
+        self, due: list[tuple[int, Counters]], episodes: int, fixed: bool
+    ) -> Iterator[tuple[int, Any]]: ...
+
+    def snapshot(self, i: int) -> Arrays: ...
+
+    def restore(self, i: int, arrays: Arrays) -> None: ...
+
+    def policy(self, i: int) -> Policy: ...
+
+    def close(self) -> None: ...
+
+
+def flatten(tree: Any, prefix: str) -> Arrays:
+    """A tree of arrays by name: `state.actor.layers.0.0` and so on."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(jax.device_get(tree))
+    return {prefix + _name(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def unflatten(template: Any, arrays: Arrays, prefix: str) -> Any:
+    """The tree back, refusing what does not fit the template by name, shape or type."""
+    leaves, structure = jax.tree_util.tree_flatten_with_path(template)
+    found = {k: v for k, v in arrays.items() if k.startswith(prefix)}
+    wanted = {prefix + _name(path): leaf for path, leaf in leaves}
+    for key in wanted.keys() ^ found.keys():
+        where = "the file" if key in wanted else "the config"
+        raise CorruptFile(f"checkpoint: {key} is not in {where}")
+    for key, leaf in wanted.items():
+        array = found[key]
+        if array.shape != np.shape(leaf) or array.dtype != leaf.dtype:
+            raise CorruptFile(
+                f"checkpoint: {key}: file {array.dtype}{array.shape}, "
+                f"config {leaf.dtype}{np.shape(leaf)}"
+            )
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+            raise CorruptFile(f"checkpoint: {key} holds a non-finite number")
+    return jax.tree.unflatten(structure, [found[key] for key in wanted])
+
+
+def _name(path: tuple) -> str:
+    return "".join("." + str(getattr(k, "name", getattr(k, "idx", k))) for k in path)
+
+
+def diverged(state: Any, metrics: Any, update: int) -> Divergence:
+    """Say what became non-finite first."""
+    for tree in (metrics._asdict(), state):
+        for name, leaf in flatten(tree, "").items():
+            if leaf.dtype.kind == "f" and not np.all(np.isfinite(leaf)):
+                return Divergence(
+                    f"{name.lstrip('.')} became non-finite in update {update}; the last "
+                    "good checkpoint is kept (a smaller actor_lr or critic_lr helps)"
+                )
+    return Divergence(f"update {update} became non-finite")
+
+
+def as_row(metrics: Any) -> dict[str, float]:
+    """Metrics as Python numbers, the guard left out."""
+    row = jax.device_get(metrics)._asdict()
+    row.pop("finite")
+    return {k: v.item() for k, v in row.items()}

@@ -1,0 +1,85 @@
+"""`penfac eval`: what a learned policy is worth on states nobody trained or chose on."""
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from penfac.algos import ALGORITHMS
+from penfac.configs import from_values
+from penfac.envs.gym import EnvOptions, check_id, open_world
+from penfac.errors import ConfigError, CorruptFile
+from penfac.evaluate import Evaluator
+from penfac.policy import Policy, PolicyFileError
+from penfac.randomness import Stream
+from penfac.runs import read_config
+
+BATCH = 50  # worlds open at once
+
+
+def judge(run: Path, episodes: int, stochastic: bool) -> dict[str, Any]:
+    """Play every seed's policy of a run; all seeds are reported."""
+    document = read_config(run)
+    seeds = document["seeds"]
+    paths = [run] if len(seeds) == 1 else [run / f"seed-{s}" for s in seeds]
+    check_id(document["env"])
+    per_seed = [
+        _judge_one(path, document, seed, episodes, stochastic)
+        for path, seed in zip(paths, seeds, strict=True)
+    ]
+    means = [p["mean"] for p in per_seed]
+    return {
+        "run": str(run),
+        "env": document["env"],
+        "algo": document["algo"],
+        "mode": "sampled" if stochastic else "mean",
+        "episodes": episodes,
+        "seeds": per_seed,
+        "mean": statistics.fmean(means),
+        "std_over_seeds": statistics.stdev(means) if len(means) > 1 else None,
+    }
+
+
+def _judge_one(
+    path: Path, document: dict[str, Any], seed: int, episodes: int, stochastic: bool
+) -> dict[str, Any]:
+    if not (path / "policy").is_dir():
+        raise ConfigError(f"{path}: has no policy yet; train it, or `penfac resume` it")
+    try:
+        policy = Policy.load(path)
+    except PolicyFileError as error:
+        raise CorruptFile(str(error)) from None
+    options = dict(document["env_options"])
+    if options["action_bounds"] is not None:
+        options["action_bounds"] = tuple(options["action_bounds"])
+    algo = ALGORITHMS[document["algo"]]
+    cfg = from_values(algo.config, document["config"])
+    evaluator = Evaluator(
+        lambda: open_world(document["env"], EnvOptions(**options)), seed
+    )
+    returns: list[float] = []
+    lengths: list[int] = []
+    ended: list[bool] = []
+    for batch in range(0, episodes, BATCH):
+        count = min(BATCH, episodes - batch)
+        played = (
+            evaluator.sampled(policy.weights, cfg.exploration, cfg.sigma, count, batch)
+            if stochastic
+            else evaluator.deterministic(
+                policy.weights, count, batch, Stream.PLAY_RESET
+            )
+        )
+        returns += played[0]
+        lengths += played[1]
+        ended += played[2]
+    evaluator.close()
+    return {
+        "seed": seed,
+        "step": policy.about.get("step"),
+        "mean": statistics.fmean(returns),
+        "std": statistics.stdev(returns) if len(returns) > 1 else 0.0,
+        "min": min(returns),
+        "max": max(returns),
+        "mean_length": statistics.fmean(lengths),
+        "terminated": sum(ended),
+        "returns": returns,
+    }

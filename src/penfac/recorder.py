@@ -1,0 +1,187 @@
+"""What one learner leaves in its run folder as it learns."""
+
+import contextlib
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from penfac.engines.base import Arrays, Counters, Progress
+from penfac.errors import EnvironmentFault, PenfacError, StorageError
+from penfac.plots import Curve, learning_curve
+from penfac.policy import Policy
+from penfac.runs import RunFolder, fallback_status, read_csv
+from penfac.types import EvalPoint
+
+DRAW_EVERY = 20.0  # seconds between two drawings of the curve
+
+
+class Recorder:
+    """CSV rows, TensorBoard, checkpoints, policy, curve and status of one learner."""
+
+    def __init__(self, folder: RunFolder, seed: int, document: dict[str, Any]):
+        self.folder, self.seed, self.document = folder, seed, document
+        self.curve = Curve(seed, [], [])
+        self.last_point: EvalPoint | None = None
+        self.last_checkpoint: int | None = None
+        self.began, self.first_step = time.monotonic(), None
+        self.evaluate_from = time.monotonic()
+
+    def rewind(self, meta: dict[str, Any] | None) -> None:
+        """Start from a checkpoint's moment, or from nothing."""
+        self.folder.rewind(None if meta is None else meta["csv"])
+        if meta is None:
+            return
+        self.last_checkpoint = meta["update"]
+        points: dict[int, list[dict[str, str]]] = {}
+        for row in read_csv(self.folder.path / "evaluations.csv"):
+            points.setdefault(int(row["step"]), []).append(row)
+        for step, rows in points.items():
+            point = EvalPoint(
+                step,
+                int(rows[0]["update"]),
+                [float(r["return"]) for r in rows],
+                [int(r["length"]) for r in rows],
+                [r["terminated"] == "1" for r in rows],
+            )
+            self._add(point)
+
+    def updated(self, counters: Counters, progress: Progress) -> None:
+        stats = progress.stats
+        returns = statistics.fmean(stats.returns) if stats.returns else ""
+        lengths = statistics.fmean(stats.lengths) if stats.lengths else ""
+        row = {
+            "update": counters.update,
+            "step": counters.step,
+            "episode": counters.episode,
+            "batch_steps": progress.steps,
+            "train_return": returns,
+            "train_length": lengths,
+            "sigma": progress.sigma,
+            **progress.metrics,
+            "faults": counters.faults,
+        }
+        self.folder.append("progress.csv", [row])
+        if self.first_step is None:
+            self.first_step = counters.step - progress.steps
+        elapsed = time.monotonic() - self.began
+        timing = {"update": counters.update, "step": counters.step}
+        timing |= {k: round(v, 6) for k, v in progress.seconds.items()}
+        self.folder.append("timing.csv", [timing | {"elapsed": round(elapsed, 3)}])
+        rate = (counters.step - self.first_step) / elapsed
+        self.folder.scalars(
+            tensorboard_tags(counters, progress, returns, lengths, rate, elapsed),
+            counters.step,
+        )
+
+    def evaluated(self, point: EvalPoint) -> None:
+        rows = [
+            {
+                "step": point.step,
+                "update": point.update,
+                "episode": k,
+                "mode": "mean",
+                "return": returned,
+                "length": length,
+                "terminated": int(terminated),
+            }
+            for k, (returned, length, terminated) in enumerate(
+                zip(point.returns, point.lengths, point.terminated, strict=True)
+            )
+        ]
+        self.folder.append("evaluations.csv", rows)
+        self._add(point)
+        tags = {
+            "eval/mean_reward": statistics.fmean(point.returns),
+            "eval/mean_ep_length": statistics.fmean(point.lengths),
+        }
+        self.folder.scalars(tags, point.step)
+
+    def _add(self, point: EvalPoint) -> None:
+        self.last_point = point
+        self.curve.steps.append(point.step)
+        self.curve.returns.append(statistics.fmean(point.returns))
+
+    def checkpoint(
+        self, counters: Counters, arrays: Arrays, meta: dict[str, Any], policy: Policy
+    ) -> None:
+        self.folder.save_checkpoint(counters.update, arrays, meta)
+        self.last_checkpoint = counters.update
+        about = {
+            "algorithm": self.document["algo"],
+            "environment": self.document["env"],
+            "seed": self.seed,
+            "step": counters.step,
+            "update": counters.update,
+            "penfac": self.document["penfac"],
+        }
+        policy = Policy(policy.weights, policy.actions, about)
+        self.folder.write("policy/policy.safetensors", policy.to_bytes())
+        self.folder.write_json("policy/policy.json", policy.description())
+
+    def draw(self, group: Path, recorders: list["Recorder"], now: bool = False) -> None:
+        """Keep curve.png current, without spending the run on drawing."""
+        due = now or time.monotonic() - self.evaluate_from >= DRAW_EVERY
+        if not due:
+            return
+        title = f"{self.document['algo']} on {self.document['env']}"
+        curves = [r.curve for r in recorders if r.curve.steps]
+        if curves:
+            RunFolder(group).write("curve.png", learning_curve(curves, title))
+        for recorder in recorders:
+            recorder.evaluate_from = time.monotonic()
+            alone = recorder.curve.steps and recorder.folder.path != group
+            if alone and now:
+                picture = learning_curve(
+                    [recorder.curve], f"{title}, seed {recorder.seed}"
+                )
+                recorder.folder.write("curve.png", picture)
+
+    def fault(self, error: PenfacError) -> None:
+        """What it takes to meet an environment's fault again."""
+        self.folder.log(f"{type(error).__name__}: {error}")
+        if isinstance(error, EnvironmentFault) and error.where:
+            self.folder.write_json("fault.json", {"error": str(error), **error.where})
+
+    def status(self, state: str, code: int | None, message: str) -> str | None:
+        """Say how the run stands; if its folder refuses, elsewhere, and say where."""
+        document = {
+            "state": state,
+            "exit_code": code,
+            "resumable": state != "finished",
+            "last_checkpoint": self.last_checkpoint,
+            "error": message or None,
+        }
+        try:
+            self.folder.write_json("status.json", document)
+        except StorageError:
+            with contextlib.suppress(OSError):
+                return f"status is in {fallback_status(document)}"
+        return None
+
+
+def tensorboard_tags(
+    counters: Counters,
+    progress: Progress,
+    returns: float | str,
+    lengths: float | str,
+    rate: float,
+    elapsed: float,
+) -> dict[str, float]:
+    """The names that Stable-Baselines3's users look for, and ours beside them."""
+    names = {
+        "distance": "policy_distance",
+        "positive_fraction": "positive_advantage_fraction",
+    }
+    tags = {f"train/{names.get(k, k)}": v for k, v in progress.metrics.items()}
+    tags |= {
+        "train/std": progress.sigma,
+        "train/n_updates": counters.update,
+        "time/fps": rate,
+        "time/iterations": counters.update,
+        "time/time_elapsed": elapsed,
+        "time/total_timesteps": counters.step,
+    }
+    if not isinstance(returns, str) and not isinstance(lengths, str):
+        tags |= {"rollout/ep_rew_mean": returns, "rollout/ep_len_mean": lengths}
+    return tags

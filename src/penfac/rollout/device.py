@@ -1,0 +1,260 @@
+"""Built-in JAX environments inside the program: [L, W] learners and worlds, explicit.
+
+No loop over time is ever vmapped: one scalar condition stops a collector when no world
+of any learner goes on. Every world has keys of its own, so what one learner does cannot
+reach another's.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Bool, Float, Int
+
+from penfac.core.noise import EXPLORATION_LAWS
+from penfac.envs.base import JaxEnv
+from penfac.randomness import Stream
+from penfac.types import Transitions
+
+Mu = Callable[[Float[Array, "L W n"]], Float[Array, "L W m"]]
+
+
+class Worlds(NamedTuple):
+    """Worlds in mid-episode: part of a checkpoint when collecting steps."""
+
+    state: Any  # [L, W, ...]
+    episode: Int[Array, "L W"]  # how many this world has begun
+    t: Int[Array, "L W"]
+    returned: Float[Array, "L W"]
+
+
+class Finished(NamedTuple):
+    """Episodes by the step and world where they ended."""
+
+    ended: Bool[Array, "L W T"]
+    returned: Float[Array, "L W T"]
+    length: Int[Array, "L W T"]
+
+
+def stream_keys(seeds: Int[Array, " L"], stream: Stream, *counters: Array) -> Array:
+    """Keys named by (seed, stream, counters); counters [L, W] give keys [L, W]."""
+
+    def one(seed, *counters):
+        key = jax.random.fold_in(jax.random.key(seed), int(stream))
+        for counter in counters:
+            key = jax.random.fold_in(key, counter)
+        return key
+
+    over_worlds = jax.vmap(one, in_axes=(None, *(0 for _ in counters)))
+    return jax.vmap(over_worlds)(seeds, *counters)
+
+
+def to_units(env: JaxEnv, action: Float[Array, "*b m"]) -> Float[Array, "*b m"]:
+    """From [-1, 1] to the environment's own units."""
+    low, high = jnp.asarray(env.spec.action_low), jnp.asarray(env.spec.action_high)
+    a = jnp.clip(action, -1, 1)
+    return jnp.clip((low * (1 - a) + high * (1 + a)) / 2, low, high)
+
+
+def _advance(env: JaxEnv, state, action, keys):
+    """One step of [L, W] worlds: the next states, observations, rewards, ends."""
+    outcome = jax.vmap(jax.vmap(env.step))(state, to_units(env, action), keys)
+    return outcome, jax.vmap(jax.vmap(env.observe))(outcome.state)
+
+
+def _explore(mu, law: str, sigma: Float[Array, " L"], keys) -> Float[Array, "L W m"]:
+    shape = mu.shape[-1:]
+    uniform = jax.vmap(jax.vmap(lambda k: jax.random.uniform(k, shape)))(keys)
+    return EXPLORATION_LAWS[law](mu, sigma[:, None, None], uniform)
+
+
+def _fold(keys: Array, t: Array) -> Array:
+    """A fresh key for step t of every world, t a scalar or [L, W]."""
+    t = jnp.broadcast_to(t, keys.shape)
+    return jax.vmap(jax.vmap(jax.random.fold_in))(keys, t)
+
+
+def collect_episodes(
+    env: JaxEnv,
+    mu: Mu,
+    law: str,
+    sigma: Float[Array, " L"],
+    seeds: Int[Array, " L"],
+    first: Int[Array, " L"],
+    episodes: int,
+) -> tuple[Transitions, Finished]:
+    """Whole episodes number first, first + 1, ... of every learner, as [L, W * T] steps."""
+    horizon = env.spec.horizon
+    number = first[:, None] + jnp.arange(episodes)[None, :]
+    state = jax.vmap(jax.vmap(env.reset))(
+        stream_keys(seeds, Stream.TRAIN_RESET, number)
+    )
+    noise = stream_keys(seeds, Stream.NOISE, number)
+    size, n, m = number.shape, env.spec.obs_dim, env.spec.action_dim
+
+    def empty(*shape, dtype=jnp.float32):
+        return jnp.zeros((horizon, *size, *shape), dtype)
+
+    rows = Transitions(
+        mask=empty(dtype=bool), obs=empty(n), next_obs=empty(n), action=empty(m),
+        reward=empty(), terminated=empty(dtype=bool), truncated=empty(dtype=bool),
+        last=empty(dtype=bool),
+    )  # fmt: skip
+
+    def goes_on(carry):
+        t, _, alive, _ = carry
+        return (t < horizon) & jnp.any(alive)
+
+    def step(carry):
+        t, state, alive, rows = carry
+        obs = jax.vmap(jax.vmap(env.observe))(state)
+        keys = jax.vmap(jax.vmap(jax.random.split))(_fold(noise, t))
+        action = _explore(mu(obs), law, sigma, keys[..., 0])
+        outcome, next_obs = _advance(env, state, action, keys[..., 1])
+        terminated = outcome.terminated
+        truncated = ~terminated & (t + 1 == horizon)
+        now = Transitions(
+            alive, obs, next_obs, action, outcome.reward, terminated, truncated,
+            terminated | truncated,
+        )  # fmt: skip
+        # a dead world writes zeros: padding is inert and finite
+        now = jax.tree.map(
+            lambda x: jnp.where(_like(alive, x), x, 0).astype(x.dtype), now
+        )
+        rows = jax.tree.map(lambda buffer, x: buffer.at[t].set(x), rows, now)
+        return t + 1, outcome.state, alive & ~terminated, rows
+
+    start = (jnp.int32(0), state, jnp.ones(size, bool), rows)
+    _, _, _, rows = jax.lax.while_loop(goes_on, step, start)
+    rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 2), rows)  # [L, W, T, ...]
+    total = jnp.sum(rows.reward, axis=-1, keepdims=True)
+    length = jnp.sum(rows.mask, axis=-1, keepdims=True)
+    finished = Finished(
+        rows.last,
+        jnp.broadcast_to(total, rows.last.shape),
+        jnp.broadcast_to(length, rows.last.shape).astype(jnp.int32),
+    )
+    return _flat(rows), finished
+
+
+def start_worlds(env: JaxEnv, seeds: Int[Array, " L"], count: int) -> Worlds:
+    """Fresh worlds for collecting steps."""
+    world, zero = (
+        _world_numbers(seeds, count),
+        jnp.zeros((len(seeds), count), jnp.int32),
+    )
+    keys = stream_keys(seeds, Stream.TRAIN_RESET, world, zero)
+    return Worlds(
+        jax.vmap(jax.vmap(env.reset))(keys), zero, zero, zero.astype(jnp.float32)
+    )
+
+
+def collect_steps(
+    env: JaxEnv,
+    mu: Mu,
+    law: str,
+    sigma: Float[Array, " L"],
+    seeds: Int[Array, " L"],
+    worlds: Worlds,
+    steps: int,
+) -> tuple[Worlds, Transitions, Finished]:
+    """`steps` steps of worlds that go on; an episode that ends begins another at once."""
+    number = _world_numbers(seeds, worlds.t.shape[1])
+
+    def step(worlds, _):
+        noise = stream_keys(seeds, Stream.NOISE, number, worlds.episode)
+        keys = jax.vmap(jax.vmap(jax.random.split))(_fold(noise, worlds.t))
+        obs = jax.vmap(jax.vmap(env.observe))(worlds.state)
+        action = _explore(mu(obs), law, sigma, keys[..., 0])
+        outcome, next_obs = _advance(env, worlds.state, action, keys[..., 1])
+        terminated = outcome.terminated
+        truncated = ~terminated & (worlds.t + 1 == env.spec.horizon)
+        ended = terminated | truncated
+        returned, length = worlds.returned + outcome.reward, worlds.t + 1
+        row = Transitions(
+            jnp.ones_like(ended), obs, next_obs, action, outcome.reward, terminated,
+            truncated, ended,
+        )  # fmt: skip
+        again = stream_keys(seeds, Stream.TRAIN_RESET, number, worlds.episode + 1)
+        fresh = jax.vmap(jax.vmap(env.reset))(again)
+        state = jax.tree.map(
+            lambda new, old: jnp.where(_like(ended, new), new, old),
+            fresh,
+            outcome.state,
+        )
+        worlds = Worlds(
+            state,
+            worlds.episode + ended,
+            jnp.where(ended, 0, length),
+            jnp.where(ended, 0.0, returned),
+        )
+        return worlds, (row, Finished(ended, returned, length))
+
+    worlds, (rows, finished) = jax.lax.scan(step, worlds, length=steps)
+    rows, finished = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 2), (rows, finished))
+    rows = rows._replace(last=rows.last.at[:, :, -1].set(True))
+    return worlds, _flat(rows), finished
+
+
+def play_episodes(
+    env: JaxEnv,
+    act: Callable[[Array, Array, Array], Array],
+    seeds: Int[Array, " L"],
+    stream: Stream,
+    evaluation: Int[Array, " L"],
+    episodes: int,
+) -> tuple[Float[Array, "L K"], Int[Array, "L K"], Bool[Array, "L K"]]:
+    """Returns, lengths and terminations of whole episodes; keeps no steps.
+
+    `act(obs, keys, t)` chooses; its keys are apart from those of the environment.
+    """
+    number = jnp.broadcast_to(jnp.arange(episodes), (len(seeds), episodes))
+    which = jnp.broadcast_to(evaluation[:, None], number.shape)
+    root = stream_keys(seeds, stream, which, number)
+    pair = jax.vmap(jax.vmap(jax.random.split))(root)
+    state = jax.vmap(jax.vmap(env.reset))(pair[..., 0])
+    zero = jnp.zeros(number.shape)
+
+    def goes_on(carry):
+        t, _, alive, *_ = carry
+        return (t < env.spec.horizon) & jnp.any(alive)
+
+    def step(carry):
+        t, state, alive, returned, length, ended = carry
+        keys = jax.vmap(jax.vmap(jax.random.split))(_fold(pair[..., 1], t))
+        obs = jax.vmap(jax.vmap(env.observe))(state)
+        outcome, _ = _advance(env, state, act(obs, keys[..., 0], t), keys[..., 1])
+        returned = returned + jnp.where(alive, outcome.reward, 0)
+        ended = ended | (alive & outcome.terminated)
+        length = length + alive
+        return (
+            t + 1,
+            outcome.state,
+            alive & ~outcome.terminated,
+            returned,
+            length,
+            ended,
+        )
+
+    start = (
+        jnp.int32(0), state, jnp.ones(number.shape, bool), zero,
+        zero.astype(jnp.int32), zero.astype(bool),
+    )  # fmt: skip
+    _, _, _, returned, length, ended = jax.lax.while_loop(goes_on, step, start)
+    return returned, length, ended
+
+
+def _world_numbers(seeds: Array, count: int) -> Int[Array, "L W"]:
+    return jnp.broadcast_to(jnp.arange(count), (len(seeds), count))
+
+
+def _like(flags: Bool[Array, "L W"], x: Array) -> Array:
+    """[L, W] with as many trailing axes as x."""
+    return flags.reshape(flags.shape + (1,) * (x.ndim - flags.ndim))
+
+
+def _flat(rows: Transitions) -> Transitions:
+    """[L, W, T, ...] as [L, W * T, ...]: worlds one after another on one time axis."""
+    return jax.tree.map(lambda x: x.reshape(x.shape[0], -1, *x.shape[3:]), rows)

@@ -1,0 +1,385 @@
+"""The run folder: everything a run leaves behind, and nothing it could lose.
+
+A checkpoint is written beside its place, synced, then renamed into it; the newest one
+that verifies counts. CSV files only grow; a checkpoint remembers how long they were and
+what they held, so going on from it cuts them back to that very byte.
+"""
+
+import contextlib
+import csv
+import errno
+import fcntl
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import socket
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as tensors_from_bytes
+from safetensors.numpy import save as tensors_to_bytes
+
+from penfac.errors import ConfigError, CorruptFile, RunFolderBusy, StorageError
+
+FORMAT = 1
+KEEP = 2  # checkpoints
+CSV_FILES = ("progress.csv", "evaluations.csv")
+STORAGE = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+}
+STORAGE |= {errno.ENAMETOOLONG, errno.EFBIG, errno.ENOTDIR, errno.ENOENT}
+
+
+@contextlib.contextmanager
+def storage(path: Path):
+    """Turn what a disk says into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in STORAGE:
+            raise
+        reason = {
+            errno.ENOSPC: "no space left on the disk",
+            errno.EDQUOT: "the disk quota is used up",
+            errno.EROFS: "the file system is read-only",
+            errno.EACCES: "no permission to write",
+            errno.EPERM: "no permission to write",
+        }.get(error.errno, os.strerror(error.errno))
+        raise StorageError(f"{path}: {reason}") from error
+
+
+def create_folder(out: Path, algo: str, env_id: str, name: str | None) -> Path:
+    """A new folder, runs/<algo>/<env>_<k>; two processes never get the same one."""
+    parent = out / algo
+    with storage(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        if name is not None:
+            try:
+                (parent / name).mkdir()
+            except FileExistsError:
+                raise RunFolderBusy(
+                    f"{parent / name} is already there; choose another --name, "
+                    "or go on with `penfac resume`"
+                ) from None
+            return parent / name
+        stem = re.sub(r"[^A-Za-z0-9.-]+", "-", env_id)
+        k = 1
+        while True:
+            path = parent / f"{stem}_{k}"
+            try:
+                path.mkdir()
+                return path
+            except FileExistsError:
+                k += 1
+
+
+class Lock:
+    """One process at a time; the kernel lets go when that process dies."""
+
+    def __init__(self, folder: Path):
+        with storage(folder):
+            self.file = open(folder / "lock", "a+", encoding="utf-8")  # noqa: SIM115
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.file.seek(0)
+            owner = self.file.read().strip() or "another process"
+            self.file.close()
+            raise RunFolderBusy(f"{folder} is in use by {owner}") from None
+        self.file.truncate(0)
+        self.file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        self.file.flush()
+
+    def release(self) -> None:
+        self.file.truncate(0)
+        self.file.close()
+
+
+class RunFolder:
+    """The folder of one learner."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.handles: dict[str, Any] = {}
+        self.digests: dict[str, Any] = {}
+        self.board: Any = None
+
+    # --- small files -------------------------------------------------------------------
+
+    def write(self, name: str, data: bytes, sync: bool = False) -> None:
+        """A whole file at once: readers see the old one or the new one."""
+        path = self.path / name
+        with storage(self.path):
+            path.parent.mkdir(exist_ok=True)
+            temporary = path.parent / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"
+            try:
+                _write_file(temporary, data, sync)
+                os.replace(temporary, path)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def write_json(
+        self, name: str, document: dict[str, Any], sync: bool = False
+    ) -> None:
+        text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+        self.write(name, text.encode(), sync)
+
+    def config(self) -> dict[str, Any]:
+        return read_config(self.path)
+
+    def log(self, text: str) -> None:
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+        with (
+            storage(self.path),
+            open(self.path / "log.txt", "a", encoding="utf-8") as f,
+        ):
+            f.write(f"{stamp} {text}\n")
+
+    # --- CSV ---------------------------------------------------------------------------
+
+    def append(self, name: str, rows: list[dict[str, Any]]) -> None:
+        """Add rows; the first one brings the header."""
+        with storage(self.path):
+            handle = self.handles.get(name)
+            if handle is None:
+                handle = self.handles[name] = open(self.path / name, "ab")  # noqa: SIM115
+                digest = self.digests[name] = hashlib.sha256()
+                digest.update((self.path / name).read_bytes())
+            text = io.StringIO(newline="")
+            writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+            if handle.tell() == 0:
+                writer.writeheader()
+            writer.writerows(rows)
+            data = text.getvalue().encode()
+            handle.write(data)
+            handle.flush()
+            self.digests[name].update(data)
+
+    def _csv_marks(self) -> dict[str, dict[str, Any]]:
+        """How long each CSV is and what it holds, synced to the disk."""
+        marks = {}
+        for name in CSV_FILES:
+            handle = self.handles.get(name)
+            if handle is not None:
+                os.fsync(handle.fileno())
+                marks[name] = {
+                    "bytes": handle.tell(),
+                    "sha256": self.digests[name].hexdigest(),
+                }
+            else:
+                path = self.path / name
+                data = path.read_bytes() if path.exists() else b""
+                digest = hashlib.sha256(data).hexdigest()
+                marks[name] = {"bytes": len(data), "sha256": digest}
+        return marks
+
+    def rewind(self, marks: dict[str, dict[str, Any]] | None) -> None:
+        """Cut the CSV files back to what a checkpoint remembers; None: to nothing."""
+        for name in CSV_FILES:
+            path = self.path / name
+            if marks is None:
+                with storage(self.path):
+                    path.unlink(missing_ok=True)
+                continue
+            mark = marks[name]
+            data = path.read_bytes()[: mark["bytes"]] if path.exists() else b""
+            if hashlib.sha256(data).hexdigest() != mark["sha256"]:
+                raise CorruptFile(
+                    f"{path}: is not what the checkpoint remembers (edited or cut off?)"
+                )
+            if path.exists():
+                with storage(self.path):
+                    os.truncate(path, mark["bytes"])
+
+    # --- checkpoints -------------------------------------------------------------------
+
+    def save_checkpoint(
+        self, update: int, arrays: dict[str, np.ndarray], meta: dict[str, Any]
+    ) -> None:
+        """All or nothing: synced under another name, then renamed."""
+        home = self.path / "checkpoints"
+        final = home / f"update-{update:06d}"
+        if final.exists() and _verifies(final):
+            return
+        with storage(self.path):
+            home.mkdir(exist_ok=True)
+            meta = meta | {"format": FORMAT, "update": update, "csv": self._csv_marks()}
+            temporary = home / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"
+            try:
+                temporary.mkdir()
+                data = tensors_to_bytes(arrays)
+                meta["sha256"] = hashlib.sha256(data).hexdigest()
+                meta["bytes"] = len(data)
+                text = json.dumps(meta, indent=2, allow_nan=False)
+                _write_file(temporary / "state.safetensors", data, sync=True)
+                _write_file(temporary / "state.json", text.encode(), sync=True)
+                _sync_folder(temporary)
+                if final.exists():  # one that does not verify is in the way
+                    shutil.rmtree(final)
+                os.rename(temporary, final)
+                _sync_folder(home)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+            self._prune(home)
+
+    def _prune(self, home: Path) -> None:
+        for old in _checkpoints(home)[KEEP:]:
+            shutil.rmtree(old, ignore_errors=True)
+        for stray in home.glob(".tmp-*"):
+            shutil.rmtree(stray, ignore_errors=True)
+
+    def load_checkpoint(
+        self,
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any], list[str]] | None:
+        """The newest checkpoint that verifies, and what was wrong with newer ones.
+
+        None when there is none at all; an error when there are some and none is good.
+        """
+        complaints = []
+        for folder in _checkpoints(self.path / "checkpoints"):
+            try:
+                arrays, meta = _read_checkpoint(folder)
+                return arrays, meta, complaints
+            except CorruptFile as error:
+                complaints.append(str(error))
+        if complaints:
+            raise CorruptFile("; ".join(complaints))
+        return None
+
+    # --- TensorBoard ---------------------------------------------------------------------
+
+    def scalars(self, values: dict[str, float], step: int) -> None:
+        if self.board is None:
+            from tensorboardX import SummaryWriter
+
+            with storage(self.path):
+                self.board = SummaryWriter(str(self.path / "tb"), purge_step=step)
+        for tag, value in values.items():
+            self.board.add_scalar(tag, value, step)
+
+    def close(self) -> None:
+        for handle in self.handles.values():
+            handle.close()
+        self.handles.clear()
+        if self.board is not None:
+            self.board.close()
+            self.board = None
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """config.json of a run folder, or a clear line why not."""
+    file = path / "config.json"
+    if not path.is_dir():
+        raise ConfigError(f"{path}: no such run folder")
+    if not file.is_file():
+        raise ConfigError(f"{path}: not a run folder (it has no config.json)")
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        version = document["format"]
+    except (ValueError, KeyError, TypeError):
+        raise CorruptFile(f"{file}: is not a config that penfac wrote") from None
+    if version > FORMAT:
+        raise CorruptFile(
+            f"{file}: written in format {version} by penfac {document.get('penfac')}, "
+            f"this one reads up to {FORMAT}"
+        )
+    return document
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV; a torn last line is left out, a bad one in the middle is an error."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    lines = text.split("\n")
+    whole = lines[:-1]  # what follows the last newline was never finished
+    rows = list(csv.DictReader(whole))
+    for number, row in enumerate(rows, start=2):
+        if None in row.values() or None in row:
+            raise CorruptFile(f"{path}: line {number} has the wrong number of columns")
+    return rows
+
+
+def fallback_status(document: dict[str, Any]) -> str:
+    """Where status went when the run folder refuses it."""
+    handle, name = tempfile.mkstemp(prefix="penfac-status-", suffix=".json")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=2)
+    return name
+
+
+def probe_storage(folder: Path) -> None:
+    """Write and sync one byte, so that a full or read-only disk is known at once."""
+    with storage(folder):
+        probe = folder / f".probe-{uuid.uuid4().hex}"
+        try:
+            _write_file(probe, b".", sync=True)
+        finally:
+            probe.unlink(missing_ok=True)
+
+
+def _write_file(path: Path, data: bytes, sync: bool) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _checkpoints(home: Path) -> list[Path]:
+    """Newest first, by number, never by time."""
+    found = [p for p in home.glob("update-*") if re.fullmatch(r"update-\d+", p.name)]
+    return sorted(found, key=lambda p: int(p.name.split("-")[1]), reverse=True)
+
+
+def _verifies(folder: Path) -> bool:
+    try:
+        _read_checkpoint(folder)
+    except CorruptFile:
+        return False
+    return True
+
+
+def _read_checkpoint(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Everything is checked before anything is parsed into arrays."""
+    try:
+        meta = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        version, digest, size = meta["format"], meta["sha256"], meta["bytes"]
+        data = (folder / "state.safetensors").read_bytes()
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise CorruptFile(f"{folder}: incomplete or not ours") from None
+    if not isinstance(version, int) or version > FORMAT:
+        raise CorruptFile(
+            f"{folder}: written in format {version}, we read up to {FORMAT}"
+        )
+    if len(data) != size:
+        raise CorruptFile(
+            f"{folder}: truncated, expected {size} bytes, got {len(data)}"
+        )
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise CorruptFile(f"{folder}: the sha256 of state.safetensors does not match")
+    try:
+        return tensors_from_bytes(data), meta
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CorruptFile(f"{folder}: not a safetensors file ({error})") from None

@@ -1,0 +1,265 @@
+"""What a person sees: live progress on a terminal, parseable lines elsewhere, tables."""
+
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from penfac.trial import Listener, Outcome
+
+console = Console(highlight=False)
+
+
+def say(text: str) -> None:
+    print(text, flush=True)  # not through rich: a path must not be wrapped
+
+
+def listener(quiet: bool) -> "Plain":
+    if quiet:
+        return Plain(silent=True)
+    return Live() if sys.stdout.isatty() else Plain()
+
+
+class Plain(Listener):
+    """One line an evaluation, `key=value`, for logs and scripts."""
+
+    def __init__(self, silent: bool = False):
+        self.silent = silent
+        self.best: dict[int, float] = {}
+        self.began, self.done_before = time.monotonic(), 0
+
+    def line(self, text: str) -> None:
+        if not self.silent:
+            print(text, flush=True)
+
+    def started(self, folder: Path, document: dict[str, Any], done: int) -> None:
+        self.began, self.done_before = time.monotonic(), done
+        self.total = document["steps"] * len(document["seeds"])
+        self.steps: dict[int, int] = {}
+        self.line(
+            f"run={folder} algo={document['algo']} env={document['env']} "
+            f"seeds={len(document['seeds'])} steps={document['steps']}"
+        )
+
+    def rate(self) -> float:
+        elapsed = time.monotonic() - self.began
+        done = sum(self.steps.values()) - self.done_before
+        return max(done, 0) / elapsed if elapsed > 0 else 0.0
+
+    def updated(self, seed, counters, event) -> None:
+        self.steps[seed] = counters.step
+
+    def evaluated(self, seed, counters, point) -> None:
+        self.steps[seed] = counters.step
+        mean = statistics.fmean(point.returns)
+        self.best[seed] = max(mean, self.best.get(seed, mean))
+        self.line(
+            f"seed={seed} step={point.step} update={point.update} return={mean:.1f} "
+            f"best={self.best[seed]:.1f} length={statistics.fmean(point.lengths):.1f} "
+            f"steps_per_second={self.rate():.0f}"
+        )
+
+    def noted(self, text: str) -> None:
+        if not self.silent:
+            print(f"# {text}", flush=True)
+
+    def close(self) -> None:
+        pass
+
+
+class Live(Plain):
+    """A bar with steps, rate, last and best evaluation, and the time left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last: dict[int, float] = {}
+        self.progress = Progress(
+            BarColumn(bar_width=28),
+            TextColumn("{task.fields[steps]} steps"),
+            TextColumn("{task.fields[rate]}/s"),
+            TextColumn("[bold]{task.fields[judged]}[/bold]"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+
+    def line(self, text: str) -> None:
+        pass
+
+    def started(self, folder, document, done) -> None:
+        super().started(folder, document, done)
+        seeds = len(document["seeds"])
+        several = f", {seeds} seeds" if seeds > 1 else ""
+        say(f"{document['algo']} on {document['env']}{several} -> {folder}")
+        self.task = self.progress.add_task(
+            "",
+            total=self.total,
+            completed=done,
+            steps="0",
+            rate="-",
+            judged="compiling",
+        )
+        self.progress.start()
+
+    def updated(self, seed, counters, event) -> None:
+        super().updated(seed, counters, event)
+        self.show()
+
+    def evaluated(self, seed, counters, point) -> None:
+        super().evaluated(seed, counters, point)
+        self.last[seed] = statistics.fmean(point.returns)
+        self.show()
+
+    def show(self) -> None:
+        judged = "compiling"
+        if self.last:
+            last = statistics.fmean(self.last.values())
+            judged = (
+                f"return {last:.0f}, best {statistics.fmean(self.best.values()):.0f}"
+            )
+        done = sum(self.steps.values())
+        self.progress.update(
+            self.task, completed=done, steps=f"{done:,}", rate=f"{self.rate():,.0f}",
+            judged=judged,
+        )  # fmt: skip
+
+    def noted(self, text: str) -> None:
+        if not text.startswith("compiled"):  # those are for the log
+            self.progress.console.print(text, markup=False)
+
+    def close(self) -> None:
+        self.progress.stop()
+
+
+# --- results -----------------------------------------------------------------------------
+
+
+def outcome_document(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "run": str(outcome.folder),
+        "state": outcome.reason,
+        "exit_code": outcome.exit_code,
+        "steps": outcome.steps,
+        "seconds": round(outcome.seconds, 3),
+        "seeds": [
+            {
+                "seed": seed,
+                "step": point.step,
+                "return": statistics.fmean(point.returns),
+                "std_over_episodes": statistics.pstdev(point.returns),
+                "length": statistics.fmean(point.lengths),
+                "authors_score": outcome.scores[seed],
+            }
+            for seed, point in outcome.finals.items()
+        ],
+        "errors": {str(seed): error for seed, error in outcome.errors.items()},
+    }
+
+
+def print_outcome(outcome: Outcome) -> None:
+    """The return of the learned policy, where the run lies, what to try next."""
+    finals = [statistics.fmean(p.returns) for p in outcome.finals.values()]
+    rate = outcome.steps_now / outcome.seconds if outcome.seconds > 0 else 0
+    took = (
+        f"{outcome.steps_now:,} steps in {outcome.seconds:.0f} s ({rate:,.0f} steps/s)"
+    )
+    say("")
+    if len(finals) == 1:
+        point = next(iter(outcome.finals.values()))
+        say(
+            f"return of the learned policy: {finals[0]:.1f}  (mu without noise, mean of "
+            f"{len(point.returns)} episodes, std {statistics.pstdev(point.returns):.1f})"
+        )
+    elif finals:
+        spread = statistics.stdev(finals)
+        say(
+            f"return of the learned policies: {finals and statistics.fmean(finals):.1f} "
+            f"+- {spread:.1f} over {len(finals)} seeds (worst {min(finals):.1f})"
+        )
+    say(f"{outcome.reason}: {took}")
+    say(f"run: {outcome.folder}   curve: {outcome.folder / 'curve.png'}")
+    if outcome.reason == "finished":
+        say(f"next: penfac eval {outcome.folder}")
+    else:
+        say(f"go on: penfac resume {outcome.folder}")
+
+
+def print_judgement(report: dict[str, Any]) -> None:
+    table = Table(
+        title=f"{report['algo']} on {report['env']} ({report['mode']} action)"
+    )
+    for column in (
+        "seed",
+        "step",
+        "return",
+        "std",
+        "min",
+        "max",
+        "length",
+        "terminated",
+    ):
+        table.add_column(column, justify="right")
+    for row in report["seeds"]:
+        ended = f"{row['terminated']}/{report['episodes']}"
+        numbers = (row[k] for k in ("mean", "std", "min", "max", "mean_length"))
+        table.add_row(
+            str(row["seed"]), f"{row['step']:,}", *(f"{x:.1f}" for x in numbers), ended
+        )
+    console.print(table)
+    if report["std_over_seeds"] is not None:
+        say(
+            f"mean over {len(report['seeds'])} seeds: {report['mean']:.1f} "
+            f"+- {report['std_over_seeds']:.1f}"
+        )
+
+
+def print_presets(rows: list[dict[str, Any]], algo: str, env: str) -> None:
+    table = Table(title=f"{algo} on {env}: presets, and Tables 1 and 2 of the paper")
+    for column in ("setting", "tuned", "authors", "paper", "kept (paper)", "searched"):
+        table.add_column(column)
+    for row in rows:
+        keys = ("setting", "tuned", "authors", "paper", "kept", "searched")
+        table.add_row(*(_cell(row[key]) for key in keys))
+    console.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {v}" for k, v in value.items())
+    if isinstance(value, list):
+        return ", ".join(_cell(v) for v in value) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def print_environments(rows: list[dict[str, Any]]) -> None:
+    table = Table()
+    for column in ("id", "observations", "actions", "time limit", "engine", "note"):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*(_cell(v) for v in row.values()))
+    console.print(table)
+    say("Any other Gymnasium id with a Box of actions works too: --env module:Id")
+
+
+def print_algorithms(rows: list[dict[str, str]]) -> None:
+    table = Table()
+    for column in ("algorithm", "paper", "what it is"):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(row["name"], f"Sec. {row['section']}", row["summary"])
+    console.print(table)
+
+
+def print_bench(report: dict[str, Any]) -> None:
+    table = Table(title="penfac bench cpu")
+    for column in ("figure", "measured", "aim"):
+        table.add_column(column)
+    for row in report["figures"]:
+        table.add_row(row["figure"], row["measured"], row["aim"])
+    console.print(table)

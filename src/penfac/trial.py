@@ -1,0 +1,522 @@
+"""One trial: a request becomes a run folder, a loop, and what it leaves behind.
+
+Commands, the Python classes and studies all come through here.
+"""
+
+import contextlib
+import dataclasses
+import os
+import platform
+import shutil
+import statistics
+import sys
+import time
+import traceback
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from penfac import presets
+from penfac.algos import ALGORITHMS
+from penfac.configs import from_values, nearest, to_values
+from penfac.engines.base import Counters, Engine, Job
+from penfac.envs.gym import EnvOptions, Watch, check_id
+from penfac.errors import ConfigError, OutOfMemory, PenfacError, StorageError
+from penfac.interruption import Interruption, StopRequested, Watchdog
+from penfac.recorder import Recorder
+from penfac.runs import FORMAT as RUN_FORMAT
+from penfac.runs import Lock, RunFolder, create_folder, probe_storage, read_config
+from penfac.train import Evaluated, Failed, Schedule, Settled, Updated, train
+from penfac.types import EvalPoint
+
+VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "optax", "gymnasium", "mujoco")
+MAX_SEED = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for; a run's config.json is this, resolved."""
+
+    env: str
+    algo: str = "penfac"
+    preset: str = "tuned"
+    settings: dict[str, Any] = field(default_factory=dict)
+    steps: int = 1_000_000
+    seeds: tuple[int, ...] = (0,)
+    eval_every: int | None = None  # none: a twentieth of the run
+    eval_episodes: int = 10
+    eval_unit: str = "steps"
+    options: EnvOptions = field(default_factory=EnvOptions)
+    restarts: int = 0
+    on: str = "auto"  # auto, cpu, device
+    out: Path = Path("runs")
+    name: str | None = None
+
+
+@dataclass
+class Limits:
+    """How this process runs; none of it reaches the result."""
+
+    stop_after: float | None = None
+    checkpoint_every: float = 15.0  # seconds
+    env_timeout: float = 300.0
+    command: str = ""
+
+
+@dataclass
+class Outcome:
+    """How a trial ended."""
+
+    folder: Path
+    exit_code: int
+    reason: str
+    steps: int  # of all seeds
+    steps_now: int  # ... of them since this process took over
+    seconds: float
+    finals: dict[int, EvalPoint]  # by seed: the last evaluation
+    scores: dict[int, float]  # by seed: mean minus std of the last tenth of evaluations
+    errors: dict[int, str]
+
+
+class Listener:
+    """Who wants to hear how it goes. Does nothing; the command line overrides."""
+
+    def started(self, folder: Path, document: dict[str, Any], done: int) -> None: ...
+
+    def updated(self, seed: int, counters: Counters, event: Updated) -> None: ...
+
+    def evaluated(self, seed: int, counters: Counters, point: EvalPoint) -> None: ...
+
+    def noted(self, text: str) -> None: ...
+
+
+# --- from a request to a document ------------------------------------------------------
+
+
+def resolve(request: Request) -> dict[str, Any]:
+    """Check everything that can be checked without building an environment."""
+    if request.algo not in ALGORITHMS:
+        close = nearest(request.algo, ALGORITHMS, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ConfigError(f"--algo {request.algo}: no such algorithm{hint}")
+    algo = ALGORITHMS[request.algo]
+    values = presets.preset(request.algo, request.preset, request.env)
+    cfg = from_values(algo.config, values | algo.overrides | request.settings)
+    algo.check(cfg)
+    check_numbers(request)
+    check_id(request.env)
+    every = request.eval_every or max(1, request.steps // 20)
+    return {
+        "format": RUN_FORMAT,
+        "penfac": metadata.version("penfac"),
+        "algo": request.algo,
+        "env": request.env,
+        "env_options": dataclasses.asdict(request.options),
+        "preset": request.preset,
+        "config": to_values(cfg),
+        "seeds": list(request.seeds),
+        "steps": request.steps,
+        "eval_every": every,
+        "eval_episodes": request.eval_episodes,
+        "eval_unit": request.eval_unit,
+        "restarts": request.restarts,
+        "engine": choose_engine(request),
+    }
+
+
+def check_numbers(request: Request) -> None:
+    least = {
+        "steps": request.steps,
+        "eval-every": request.eval_every,
+        "eval-episodes": request.eval_episodes,
+        "max-episode-steps": request.options.max_episode_steps,
+        "seeds": len(request.seeds),
+    }
+    for name, value in least.items():
+        if value is not None and value < 1:
+            raise ConfigError(f"--{name} {value}: needs at least 1")
+    if request.restarts < 0:
+        raise ConfigError(f"--env-restarts {request.restarts}: needs at least 0")
+    for seed in request.seeds:
+        if not 0 <= seed <= MAX_SEED:
+            raise ConfigError(f"--seed {seed}: needs 0 to {MAX_SEED}")
+    if len(set(request.seeds)) != len(request.seeds):
+        raise ConfigError("a seed is listed twice: seeds must differ")
+    bounds = request.options.action_bounds
+    if bounds is not None and not bounds[0] < bounds[1]:
+        raise ConfigError(
+            f"--action-bounds {bounds[0]},{bounds[1]}: low must be below high"
+        )
+
+
+def choose_engine(request: Request) -> str:
+    """Built-in environments run inside the program, everything else on the host."""
+    from penfac.envs.builtin import BUILT_IN
+
+    if request.on == "device" and request.env not in BUILT_IN:
+        raise ConfigError(
+            f"--on device: {request.env} is no JAX environment; "
+            f"those are {', '.join(BUILT_IN)}"
+        )
+    if request.env in BUILT_IN and request.on != "cpu":
+        return "device"
+    return "host"
+
+
+IDENTITY = (  # what may not change between a checkpoint and its resumption
+    "algo", "env", "env_options", "config", "eval_every", "eval_episodes", "eval_unit",
+    "restarts", "engine",
+)  # fmt: skip
+
+
+def identity(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: document[key] for key in IDENTITY}
+
+
+# --- running ---------------------------------------------------------------------------
+
+
+def start(request: Request, limits: Limits, listener: Listener) -> Outcome:
+    """A new run in a new folder."""
+    document = resolve(request)
+    folder = create_folder(request.out, request.algo, request.env, request.name)
+    document |= {
+        "command": limits.command,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "versions": versions(),
+    }
+    try:
+        return run(folder, document, limits, listener, fresh=True)
+    except ConfigError:
+        # nothing was learned: an environment we cannot use leaves no folder behind
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            folder.parent.rmdir()
+            folder.parent.parent.rmdir()
+        raise
+
+
+def resume(
+    folder: Path, limits: Limits, listener: Listener, steps: int | None = None
+) -> Outcome:
+    """Go on exactly where a run stopped; `steps` may give it a longer budget."""
+    document = read_config(folder)
+    if steps is not None:
+        if steps < 1:
+            raise ConfigError(f"--steps {steps}: needs at least 1")
+        document["steps"] = steps
+    try:
+        check_id(document["env"])
+        return run(folder, document, limits, listener, fresh=False)
+    except (KeyError, TypeError) as error:
+        raise ConfigError(f"{folder / 'config.json'}: edited? ({error!r})") from error
+
+
+def run(
+    folder: Path,
+    document: dict[str, Any],
+    limits: Limits,
+    listener: Listener,
+    fresh: bool,
+) -> Outcome:
+    """Everything between the lock and its release."""
+    seeds = document["seeds"]
+    paths = [folder] if len(seeds) == 1 else [folder / f"seed-{s}" for s in seeds]
+    probe_storage(folder)
+    locks = [Lock(folder)]
+    try:
+        for path, seed in zip(paths, seeds, strict=True):
+            path.mkdir(exist_ok=True)
+            if path != folder:
+                locks.append(Lock(path))
+            RunFolder(path).write_json("config.json", document | {"seeds": [seed]})
+        if len(paths) > 1:
+            RunFolder(folder).write_json("config.json", document)
+        recorders = [
+            Recorder(RunFolder(p), s, document)
+            for p, s in zip(paths, seeds, strict=True)
+        ]
+        return _run_locked(folder, document, limits, listener, recorders, fresh)
+    finally:
+        for lock in locks:
+            lock.release()
+
+
+def _run_locked(
+    folder: Path,
+    document: dict[str, Any],
+    limits: Limits,
+    listener: Listener,
+    recorders: list[Recorder],
+    fresh: bool,
+) -> Outcome:
+    watch = Watch()
+
+    def on_hang() -> None:
+        message = f"{document['env']}: a call lasted more than {limits.env_timeout:g} s"
+        for recorder in recorders:
+            recorder.status("failed", 3, message)
+        print(
+            f"penfac: {message}", file=sys.stderr, flush=True
+        )  # the process ends here
+
+    with Interruption(limits.stop_after) as interruption:
+        watchdog = Watchdog(watch, limits.env_timeout, on_hang)
+        try:
+            engine = build_engine(document, interruption, watch, recorders, listener)
+            counters = restore(engine, document, recorders, listener, fresh)
+            listener.started(folder, document, sum(c.step for c in counters))
+            trial = Trial(
+                folder, document, limits, listener, recorders, engine, counters
+            )
+            return trial.go(interruption)
+        except StorageError as error:
+            where = fail(recorders, error)
+            raise StorageError(f"{error}; {where}" if where else str(error)) from error
+        except PenfacError as error:
+            fail(recorders, error)
+            raise
+        except MemoryError as error:
+            fail(recorders, error)
+            raise OutOfMemory(
+                "out of memory; fewer worlds or smaller networks help"
+            ) from error
+        except Exception as error:
+            fail(recorders, error)
+            if "RESOURCE_EXHAUSTED" in str(error):
+                raise OutOfMemory(f"out of device memory: {error}") from error
+            raise
+        finally:
+            watchdog.stop()
+            for recorder in recorders:
+                recorder.folder.close()
+
+
+def fail(recorders: list[Recorder], error: BaseException) -> str | None:
+    """The traceback goes to the log, the line to status.json or wherever it could."""
+    code = error.exit_code if isinstance(error, PenfacError) else 1
+    where = None
+    for recorder in recorders:
+        with contextlib.suppress(StorageError):
+            recorder.folder.log("".join(traceback.format_exception(error)))
+        where = recorder.status("failed", code, str(error))
+    return where
+
+
+def build_engine(
+    document: dict[str, Any],
+    interruption: Interruption,
+    watch: Watch,
+    recorders: list[Recorder],
+    listener: Listener,
+) -> Engine:
+    def note(text: str) -> None:
+        recorders[0].folder.log(text)
+        listener.noted(text)
+
+    algo = ALGORITHMS[document["algo"]]
+    options = dict(document["env_options"])
+    if options["action_bounds"] is not None:
+        options["action_bounds"] = tuple(options["action_bounds"])
+    cfg = from_values(algo.config, document["config"])
+    algo.check(cfg)
+    job = Job(
+        algo=algo,
+        cfg=cfg,
+        env_id=document["env"],
+        options=EnvOptions(**options),
+        steps=document["steps"],
+        restarts=document["restarts"],
+        poll=interruption.poll,
+        watch=watch,
+        note=note,
+    )
+    if document["engine"] == "device":
+        from penfac.engines.device import DeviceEngine
+
+        return DeviceEngine(job, document["seeds"])
+    from penfac.engines.host import HostEngine
+
+    return HostEngine(job, document["seeds"])
+
+
+def restore(
+    engine: Engine,
+    document: dict[str, Any],
+    recorders: list[Recorder],
+    listener: Listener,
+    fresh: bool,
+) -> list[Counters]:
+    """Bring every learner back to its newest checkpoint that verifies."""
+    counters = []
+    for i, recorder in enumerate(recorders):
+        found = None if fresh else recorder.folder.load_checkpoint()
+        if found is None:
+            recorder.rewind(None)
+            counters.append(Counters())
+            continue
+        arrays, meta, complaints = found
+        for complaint in complaints:
+            listener.noted(f"skipped a damaged checkpoint: {complaint}")
+        changed = differences(meta["identity"], identity(document))
+        if changed:
+            raise ConfigError(
+                f"{recorder.folder.path}: config.json was changed since the checkpoint: "
+                + "; ".join(changed)
+            )
+        engine.restore(i, arrays)
+        recorder.rewind(meta)
+        counters.append(Counters(**meta["counters"]))
+        now = versions()
+        if meta["versions"] != now:
+            moved = differences(meta["versions"], now)
+            listener.noted(
+                f"other versions than at the checkpoint ({'; '.join(moved)}): "
+                "the run goes on, but not bit for bit"
+            )
+    return counters
+
+
+def differences(
+    old: dict[str, Any], new: dict[str, Any], prefix: str = ""
+) -> list[str]:
+    """`config.gamma: 0.99 -> 0.9` for everything that differs."""
+    found = []
+    for key in sorted(old.keys() | new.keys()):
+        a, b = old.get(key), new.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += differences(a, b, f"{prefix}{key}.")
+        elif a != b:
+            found.append(f"{prefix}{key}: {a} -> {b}")
+    return found
+
+
+def versions() -> dict[str, str]:
+    found = {name: metadata.version(name) for name in VERSIONED}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+    return found | {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": str(cores),
+    }
+
+
+class Trial:
+    """The loop's events on their way to disk and to whoever listens."""
+
+    def __init__(
+        self,
+        folder: Path,
+        document: dict[str, Any],
+        limits: Limits,
+        listener: Listener,
+        recorders: list[Recorder],
+        engine: Engine,
+        counters: list[Counters],
+    ):
+        self.folder, self.document, self.limits = folder, document, limits
+        self.listener, self.recorders = listener, recorders
+        self.engine, self.counters = engine, counters
+        self.errors: dict[int, PenfacError] = {}
+        self.began = self.checkpointed = time.monotonic()
+        self.steps_before = sum(c.step for c in counters)
+
+    def go(self, interruption: Interruption) -> Outcome:
+        for recorder in self.recorders:
+            recorder.status("running", None, "")
+        document = self.document
+        schedule = Schedule(
+            document["steps"],
+            document["eval_every"],
+            document["eval_episodes"],
+            document["eval_unit"],
+        )
+        reason, code = "finished", 0
+        try:
+            for event in train(self.engine, self.counters, schedule):
+                if isinstance(event, Settled):
+                    self.checkpoint_if_due()
+                    interruption.poll()
+                else:
+                    self.handle(event)
+        except StopRequested as stop:
+            reason, code = str(stop), stop.exit_code
+        self.leave(reason, code)
+        if code == 0 and self.errors:
+            code = next(iter(self.errors.values())).exit_code
+        return self.outcome(reason, code)
+
+    def handle(self, event: Evaluated | Updated | Failed) -> None:
+        i = event.learner
+        recorder, counters = self.recorders[i], self.counters[i]
+        seed = recorder.seed
+        if isinstance(event, Updated):
+            recorder.updated(counters, event.progress)
+            self.listener.updated(seed, counters, event)
+        elif isinstance(event, Evaluated):
+            recorder.evaluated(event.point)
+            recorder.draw(self.folder, self.recorders)
+            self.listener.evaluated(seed, counters, event.point)
+        else:
+            self.errors[i] = event.error
+            recorder.fault(event.error)
+            self.save(i)
+            recorder.status("failed", event.error.exit_code, str(event.error))
+            self.listener.noted(f"seed {seed}: {event.error}")
+
+    def checkpoint_if_due(self) -> None:
+        if time.monotonic() - self.checkpointed >= self.limits.checkpoint_every:
+            self.save_all()
+            self.checkpointed = time.monotonic()
+
+    def save_all(self) -> None:
+        for i in range(len(self.recorders)):
+            if i not in self.errors:
+                self.save(i)
+
+    def save(self, i: int) -> None:
+        recorder, counters = self.recorders[i], self.counters[i]
+        meta = {
+            "identity": identity(self.document),
+            "counters": dataclasses.asdict(counters),
+            "versions": versions(),
+        }
+        recorder.checkpoint(
+            counters, self.engine.snapshot(i), meta, self.engine.policy(i)
+        )
+
+    def leave(self, reason: str, code: int) -> None:
+        """Save everything and say how it stands."""
+        self.save_all()
+        self.recorders[0].draw(self.folder, self.recorders, now=True)
+        state = "finished" if reason == "finished" else "stopped"
+        for i, recorder in enumerate(self.recorders):
+            if i not in self.errors:
+                recorder.status(state, code, reason if state == "stopped" else "")
+        with contextlib.suppress(PenfacError):
+            self.engine.close()
+
+    def outcome(self, reason: str, code: int) -> Outcome:
+        finals = {r.seed: r.last_point for r in self.recorders if r.last_point}
+        return Outcome(
+            folder=self.folder,
+            exit_code=code,
+            reason=reason,
+            steps=sum(c.step for c in self.counters),
+            steps_now=sum(c.step for c in self.counters) - self.steps_before,
+            seconds=time.monotonic() - self.began,
+            finals=finals,
+            scores={r.seed: authors_score(r.curve.returns) for r in self.recorders},
+            errors={self.recorders[i].seed: str(e) for i, e in self.errors.items()},
+        )
+
+
+def authors_score(returns: list[float]) -> float:
+    """Mean minus standard deviation of the last tenth of the evaluations, the very last
+    one left out: what the authors ranked settings by."""
+    if len(returns) < 2:
+        return returns[-1] if returns else float("nan")
+    tenth = max(1, len(returns) // 10)
+    tail = returns[:-1][-tenth:]
+    return statistics.fmean(tail) - (statistics.pstdev(tail) if len(tail) > 1 else 0.0)
