@@ -9,7 +9,7 @@ One update, from a batch that the incoming policy played:
     remember         advance the observation statistics
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -327,7 +327,7 @@ def fit_actor(
         stats = fit.batch_stats
         if plan.batch_norm:
             stats = batch_stats_update(stats, batch.obs, batch.mask)
-        actor = optax.apply_updates(fit.actor, change)
+        actor: Any = optax.apply_updates(fit.actor, change)
         stepped = ActorFit(fit.k + 1, stop, actor, opt, beta, distance, stats)
         kept = fit._replace(stopped=stop, beta=beta, distance=distance)
         return jax.tree.map(lambda old, new: jnp.where(stop, old, new), kept, stepped)

@@ -19,7 +19,7 @@ BATCH_NORM_RETENTION = 0.999
 class Running(NamedTuple):
     """Mean and variance of all states seen, merged batch by batch (Chan et al.)."""
 
-    count: Float[Array, ""]
+    seen: Float[Array, ""]  # how many states
     mean: Float[Array, " n"]
     m2: Float[Array, " n"]  # sum of squared deviations from the mean
 
@@ -35,14 +35,14 @@ def running_update(
     rows = mask[:, None]
     n = jnp.sum(mask).astype(x.dtype)
     first = x[jnp.argmax(mask)]
-    origin = jnp.where(stats.count > 0, stats.mean, first)
+    origin = jnp.where(stats.seen > 0, stats.mean, first)
     offset = jnp.mean(x - origin, axis=0, where=rows)  # batch mean, seen from origin
     m2 = jnp.sum((x - origin - offset) ** 2, axis=0, where=rows)
-    total = stats.count + n
+    total = stats.seen + n
     return Running(
-        count=total,
+        seen=total,
         mean=origin + offset * (n / total),
-        m2=stats.m2 + m2 + offset**2 * (stats.count * n / total),
+        m2=stats.m2 + m2 + offset**2 * (stats.seen * n / total),
     )
 
 
@@ -50,7 +50,7 @@ def running_moments(
     stats: Running,
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """(mean, std) to normalise with; (0, 1) before anything was seen."""
-    variance = stats.m2 / jnp.maximum(stats.count, 1)
+    variance = stats.m2 / jnp.maximum(stats.seen, 1)
     usable = variance >= SMALLEST_VARIANCE
     return stats.mean, jnp.where(usable, jnp.sqrt(jnp.where(usable, variance, 1)), 1)
 
@@ -58,7 +58,7 @@ def running_moments(
 class BatchStats(NamedTuple):
     """Decayed sums of batch norm, each batch weighted by its size."""
 
-    count: Float[Array, ""]
+    weight: Float[Array, ""]
     mean_sum: Float[Array, " n"]
     variance_sum: Float[Array, " n"]
 
@@ -84,7 +84,7 @@ def batch_stats_update(
     unbiased = variance * n / jnp.maximum(n - 1, 1)
     keep = BATCH_NORM_RETENTION
     return BatchStats(
-        count=keep * stats.count + n,
+        weight=keep * stats.weight + n,
         mean_sum=keep * stats.mean_sum + n * mean,
         variance_sum=keep * stats.variance_sum + n * unbiased,
     )
@@ -94,8 +94,8 @@ def batch_stats_moments(
     stats: BatchStats,
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """(mean, variance) so far; (0, 0) before the first pass, as in the authors' code."""
-    count = jnp.where(stats.count > 0, stats.count, 1.0)
-    return stats.mean_sum / count, stats.variance_sum / count
+    weight = jnp.where(stats.weight > 0, stats.weight, 1.0)
+    return stats.mean_sum / weight, stats.variance_sum / weight
 
 
 def normalise(

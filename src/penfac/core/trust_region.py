@@ -47,4 +47,5 @@ def adapt_beta(
 
 def on_target(distance: Scalar | float, d_target: Scalar | float) -> Bool[Array, ""]:
     """Neither too near nor too far: where "else stop" would stop  (deviation D2)."""
-    return (distance >= d_target / 1.5) & (distance <= d_target * 1.5)
+    near, far = d_target / 1.5, d_target * 1.5
+    return jnp.logical_and(distance >= near, distance <= far)

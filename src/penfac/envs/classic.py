@@ -13,6 +13,7 @@ from penfac.types import EnvSpec
 # pendulum
 GRAVITY, MASS, LENGTH, DT = 10.0, 1.0, 1.0, 0.05
 MAX_SPEED, MAX_TORQUE = 8.0, 2.0
+TORQUE = np.full(1, MAX_TORQUE, np.float32)
 
 
 def _pendulum_reset(key):
@@ -41,8 +42,8 @@ PENDULUM = JaxEnv(
     spec=EnvSpec(
         "penfac/Pendulum-v0",
         3,
-        np.float32([-MAX_TORQUE]),
-        np.float32([MAX_TORQUE]),
+        -TORQUE,
+        TORQUE,
         200,
     ),
     reset=_pendulum_reset,
@@ -54,6 +55,7 @@ PENDULUM = JaxEnv(
 # mountain car
 MIN_POSITION, MAX_POSITION, MAX_CAR_SPEED, GOAL = -1.2, 0.6, 0.07, 0.45
 POWER = 0.0015
+FORCE = np.ones(1, np.float32)
 
 
 def _car_reset(key):
@@ -75,9 +77,7 @@ def _car_step(state, action, key):
 
 
 MOUNTAIN_CAR = JaxEnv(
-    spec=EnvSpec(
-        "penfac/MountainCarContinuous-v0", 2, np.float32([-1.0]), np.float32([1.0]), 999
-    ),
+    spec=EnvSpec("penfac/MountainCarContinuous-v0", 2, -FORCE, FORCE, 999),
     reset=_car_reset,
     observe=lambda state: state,
     step=_car_step,

@@ -132,9 +132,8 @@ class World:
             ) from error
         finally:
             self.watch.entered = None
-        if reward.__class__ is not float:
-            reward = self._reward(reward)
-        return self._observation(obs, "step"), reward, bool(terminated), bool(truncated)
+        paid = reward if isinstance(reward, float) else self._reward(reward)
+        return self._observation(obs, "step"), paid, bool(terminated), bool(truncated)
 
     def close(self) -> None:
         try:

@@ -17,7 +17,7 @@ NAMES = ("tuned", "authors", "paper")
 
 
 def read(name: str) -> dict[str, Any]:
-    file = resources.files(__package__) / f"{name}.toml"
+    file = resources.files("penfac.presets") / f"{name}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 

@@ -6,7 +6,7 @@ Every episode has a number; its reset seed and its noise follow from (run seed, 
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special
@@ -270,7 +270,7 @@ class Rows:
     def append(self, *arrays: np.ndarray) -> None:
         self.parts.append(arrays)
 
-    def _columns(self) -> list[np.ndarray]:
+    def _columns(self) -> list[Any]:
         columns = [np.concatenate(c) for c in zip(*self.parts, strict=True)]
         if self.discarded:
             kept = ~np.isin(columns[6], list(self.discarded))
@@ -292,13 +292,14 @@ class Rows:
         return steps._replace(last=steps.last | row_end)
 
 
-def _transitions(columns: list[np.ndarray], order: np.ndarray) -> Transitions:
+def _transitions(columns: list[Any], order: np.ndarray) -> Transitions:
     obs, next_obs, action, reward, terminated, truncated, *_ = (
         c[order] for c in columns
     )
     truncated = truncated & ~terminated  # both at once: the end is real
+    mask: Any = np.ones(len(order), bool)
     return Transitions(
-        mask=np.ones(len(order), bool),
+        mask=mask,
         obs=obs,
         next_obs=next_obs,
         action=action,

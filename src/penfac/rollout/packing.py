@@ -1,5 +1,7 @@
 """Real steps, packed without gaps into a batch of one of few lengths."""
 
+from typing import Any
+
 import numpy as np
 
 from penfac.types import Transitions
@@ -25,7 +27,7 @@ def pack(steps: Transitions) -> Transitions:
     n = len(steps.reward)
     padding = bucket(n) - n
 
-    def pad(x: np.ndarray) -> np.ndarray:
+    def pad(x: np.ndarray) -> Any:
         return np.pad(x, [(0, padding)] + [(0, 0)] * (x.ndim - 1))
 
     return Transitions(*(pad(np.asarray(x)) for x in steps))

@@ -1,0 +1,56 @@
+# Two commands on a fresh machine: `make train` and `make test`.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# tests start many processes: each keeps to one thread of BLAS
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: train test slow check lint types bench clean help
+
+help:
+	@echo "make train   install and learn HalfCheetah-v5 for about two minutes"
+	@echo "make test    install what tests need and run them (under ten minutes)"
+	@echo "make slow    tests that need peers or minutes"
+	@echo "make check   lint and types"
+	@echo "make bench   speed and memory, ratios against peers"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing penfac into $(VENV) (about 600 MB, once)"
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(PIP) -e ".[dev]"
+	@touch $@
+
+$(VENV)/.peers: $(VENV)/.dev
+	$(PIP) -e ".[dev,peers]"
+	@touch $@
+
+train: $(VENV)/.core
+	$(BIN)/penfac train --env HalfCheetah-v5 --steps 1_000_000 --stop-after 150s
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+slow: $(VENV)/.peers
+	$(BIN)/python -m pytest -m slow
+
+check: lint types
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
+
+types: $(VENV)/.dev
+	$(BIN)/pyright
+
+bench: $(VENV)/.peers
+	$(BIN)/penfac bench cpu
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,1 @@
+"""What `penfac bench` runs: every figure is a ratio measured in one run."""

@@ -1,0 +1,275 @@
+"""`penfac bench cpu`: speed and memory on this machine, against a peer and raw loops.
+
+Absolute rates differ between machines and days; every figure here is a ratio of two
+things measured one after the other in the same run.
+"""
+
+import importlib.util
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from penfac.algos import ALGORITHMS
+from penfac.algos.penfac import Config
+from penfac.engines.base import Counters, Job
+from penfac.engines.host import HostEngine
+from penfac.envs.gym import EnvOptions
+from penfac.nets import mlp
+from penfac.rollout.packing import pack
+from penfac.types import EnvSpec, Transitions
+
+ENV = "HalfCheetah-v5"
+RETURN_TO_REACH = 3000.0
+Say = Callable[[str], None]
+
+
+def run(seeds: int, quick: bool, say: Say) -> dict[str, Any]:
+    figures = []
+
+    def add(figure: str, measured: str, aim: str) -> None:
+        figures.append({"figure": figure, "measured": measured, "aim": aim})
+        say(f"{figure}: {measured} (aim: {aim})")
+
+    add("penfac --help", f"{help_seconds():.2f} s", "under 0.5 s")
+    add(
+        "first update of a Pendulum run",
+        f"{first_update_seconds():.1f} s",
+        "within 15 s",
+    )
+    ratio, rows = update_against_bare()
+    add("update / the same Adam steps in a bare loop", f"{ratio:.2f}", "at most 1.3")
+    add("cost of an update, 8 times the batch", f"{rows:.1f} times", "linear: 8")
+    ours = collecting_shares(say)
+    add(
+        "wall time that is neither env.step nor the update",
+        f"{100 * ours['other']:.0f} %",
+        "at most 20 %",
+    )
+    growth = memory_growth()
+    add("memory over 1 000 updates after the first 100", f"{growth:+.1f} MB", "flat")
+    if quick:
+        return {"figures": figures}
+    if importlib.util.find_spec("stable_baselines3") is None:
+        add("against Stable-Baselines3", 'needs pip install "penfac[peers]"', "-")
+        return {"figures": figures}
+    from penfac.bench import peer
+
+    one, eight = peer.steps_per_second(1), peer.steps_per_second(8)
+    rate = ours["rate"]
+    add(
+        "steps/s, SB3 PPO with 1 env",
+        f"{rate / one:.1f} times ({one:.0f}/s)",
+        "5 times",
+    )
+    add(
+        "steps/s, SB3 PPO with 8 envs",
+        f"{rate / eight:.1f} times ({eight:.0f}/s)",
+        "3 times",
+    )
+    race(seeds, add, say)
+    return {"figures": figures}
+
+
+# --- start-up ----------------------------------------------------------------------------
+
+
+def help_seconds() -> float:
+    command = [sys.executable, "-m", "penfac", "--help"]
+    return min(_seconds(command) for _ in range(5))
+
+
+def first_update_seconds() -> float:
+    """From the command to the end of its first update, compilation included."""
+    with tempfile.TemporaryDirectory() as out:
+        options = ["train", "--env", "Pendulum-v1", "-n", "1", "--out", out, "--json"]
+        options += ["--eval-episodes", "1"]
+        return _seconds([sys.executable, "-m", "penfac", *options])
+
+
+def _seconds(command: list[str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - started
+
+
+# --- the update --------------------------------------------------------------------------
+
+
+def random_batch(steps: int, n: int, m: int) -> Transitions:
+    rng = np.random.default_rng(0)
+    normal = lambda *shape: rng.normal(size=shape).astype(np.float32)  # noqa: E731
+    last: Any = np.arange(steps) % 1000 == 999
+    none: Any = np.zeros(steps, bool)
+    columns: list[Any] = [normal(steps, n), normal(steps, n), normal(steps, m)]
+    return Transitions(~none, *columns, normal(steps), none, last, last)  # type: ignore[arg-type]
+
+
+def update_against_bare() -> tuple[float, float]:
+    """Our update of 3 400 real steps against the same Adam steps on them alone; and how
+    the cost grows from 2 000 to 16 000 steps."""
+    spec = EnvSpec(ENV, 17, -np.ones(6), np.ones(6), 1000)
+    cfg, algo = Config(), ALGORITHMS["penfac"]
+    plan, numbers = algo.plan(cfg, spec), algo.numbers(cfg)
+    state = algo.init(jax.random.key(0), plan, numbers)
+    update = jax.jit(algo.update, static_argnums=2)
+
+    def ours(steps: int) -> float:
+        batch = pack(random_batch(steps, 17, 6))
+        return best_of(lambda: update(state, batch, plan, numbers))
+
+    real = 3400  # its bucket is 3584
+    bare = jax.jit(lambda s, b: bare_adam_steps(s, b, cfg))
+    batch = random_batch(real, 17, 6)
+    reference = best_of(lambda: bare(state, batch))
+    return ours(real) / reference, ours(16384) / ours(2048)
+
+
+def bare_adam_steps(state: Any, batch: Transitions, cfg: Config) -> Any:
+    """As many Adam steps of the same networks on the same states, and nothing else."""
+    actor_adam, critic_adam = optax.adam(cfg.actor_lr), optax.adam(cfg.critic_lr)
+    x, a, g = batch.obs, batch.action, batch.reward
+
+    def critic_step(_, carry):
+        critic, opt = carry
+        grad = jax.grad(lambda c: jnp.mean((mlp(c, x, cfg.activation)[:, 0] - g) ** 2))
+        change, opt = critic_adam.update(grad(critic), opt)
+        return optax.apply_updates(critic, change), opt
+
+    def actor_step(_, carry):
+        layers, opt = carry
+        grad = jax.grad(
+            lambda p: jnp.sum((jnp.tanh(mlp(p, x, cfg.activation)) - a) ** 2)
+        )
+        change, opt = actor_adam.update(grad(layers), opt)
+        return optax.apply_updates(layers, change), opt
+
+    critic, layers = state.critic, state.actor.layers
+    steps = cfg.fitted_iterations * cfg.critic_steps
+    critic = jax.lax.fori_loop(
+        0, steps, critic_step, (critic, critic_adam.init(critic))
+    )
+    actor = (layers, actor_adam.init(layers))
+    return critic, jax.lax.fori_loop(0, cfg.actor_steps, actor_step, actor)
+
+
+def best_of(call: Callable[[], Any], times: int = 5) -> float:
+    jax.block_until_ready(call())
+    seconds = []
+    for _ in range(times):
+        started = time.perf_counter()
+        jax.block_until_ready(call())
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+# --- collecting and learning -------------------------------------------------------------
+
+
+def collecting_shares(say: Say) -> dict[str, float]:
+    """Train on HalfCheetah for a while; where does the time go, and how fast is it?"""
+    job = Job(ALGORITHMS["penfac"], Config(), ENV, EnvOptions(), steps=10**6)
+    engine = HostEngine(job, [0])
+    counters = Counters()
+    [(_, _)] = list(engine.advance([(0, counters)]))  # compiles
+    env = update = 0.0
+    steps = 0
+    started = time.perf_counter()
+    for _ in range(20):
+        [(_, progress)] = list(engine.advance([(0, counters)]))
+        assert not isinstance(progress, Exception)  # noqa: S101
+        env += progress.seconds["env"]
+        update += progress.seconds["update"]
+        steps += progress.steps
+        counters.episode, counters.step = progress.next_episode, counters.step + steps
+    wall = time.perf_counter() - started
+    engine.close()
+    say(f"  {steps} steps in {wall:.1f} s: env.step {env:.1f} s, update {update:.1f} s")
+    return {"other": 1 - (env + update) / wall, "rate": steps / wall}
+
+
+def memory_growth() -> float:
+    """Megabytes gained from update 100 to update 1 100 of a small run."""
+    cfg = Config(
+        actor_hidden=(8,), critic_hidden=(8,), episodes_per_update=1,
+        min_steps_per_update=1, fitted_iterations=1, critic_steps=1, actor_steps=1,
+    )  # fmt: skip
+    job = Job(
+        ALGORITHMS["penfac"],
+        cfg,
+        "Pendulum-v1",
+        EnvOptions(max_episode_steps=20),
+        10**9,
+    )
+    engine, counters = HostEngine(job, [0]), Counters()
+    start = 0.0
+    for update in range(1100):
+        if update == 100:
+            start = resident_megabytes()
+        [(_, progress)] = list(engine.advance([(0, counters)]))
+        assert not isinstance(progress, Exception)  # noqa: S101
+        counters.episode = progress.next_episode
+    engine.close()
+    return resident_megabytes() - start
+
+
+def resident_megabytes() -> float:
+    status = Path("/proc/self/statm")
+    if status.exists():
+        return int(status.read_text().split()[1]) * resource.getpagesize() / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+# --- the race ----------------------------------------------------------------------------
+
+
+def race(seeds: int, add: Callable[[str, str, str], None], say: Say) -> None:
+    """Seconds of training to a deterministic return, evaluation time left out."""
+    from penfac.bench import peer
+
+    ours = [seconds_to_return(seed, say) for seed in range(seeds)]
+    theirs = peer.seconds_to_return(RETURN_TO_REACH, seeds, say)
+    ratio = statistics.fmean(theirs) / statistics.fmean(ours)
+    words = lambda times: ", ".join(f"{t:.0f}" for t in times)  # noqa: E731
+    add(
+        f"seconds to {RETURN_TO_REACH:.0f} on {ENV}, SB3 PPO / penfac",
+        f"{ratio:.1f} times ({words(theirs)} s / {words(ours)} s)",
+        "4 times",
+    )
+
+
+def seconds_to_return(seed: int, say: Say) -> float:
+    """Compilation counts: a user waits for it too."""
+    job = Job(ALGORITHMS["penfac"], Config(), ENV, EnvOptions(), steps=2_000_000)
+    started = time.perf_counter()
+    engine, counters, judging = HostEngine(job, [seed]), Counters(), 0.0
+    while True:
+        [(_, progress)] = list(engine.advance([(0, counters)]))
+        assert not isinstance(progress, Exception)  # noqa: S101
+        counters.update += 1
+        counters.step += progress.steps
+        counters.episode = progress.next_episode
+        if counters.update % 4:
+            continue
+        before = time.perf_counter()
+        [(_, played)] = list(engine.evaluate([(0, counters)], 5, True))
+        assert not isinstance(played, Exception)  # noqa: S101
+        mean = statistics.fmean(played[0])
+        judging += time.perf_counter() - before
+        seconds = time.perf_counter() - started - judging
+        if mean >= RETURN_TO_REACH or counters.step >= 2_000_000:
+            say(
+                f"  penfac seed {seed}: {mean:.0f} at {counters.step} steps, {seconds:.0f} s"
+            )
+            engine.close()
+            return seconds if mean >= RETURN_TO_REACH else float("inf")
