@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float, PRNGKeyArray
 
-Layers = list[tuple[Float[Array, "i o"], Float[Array, " o"]]]
+# sizes differ from layer to layer: `_` names none, so that no two are held equal
+Layers = list[tuple[Float[Array, "_ _"], Float[Array, " _"]]]
 
 ACTIVATIONS = {
     "leaky_relu": lambda x: jnp.maximum(x, 0.01 * x),

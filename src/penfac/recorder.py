@@ -3,6 +3,7 @@
 import contextlib
 import statistics
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,8 @@ class Recorder:
     def checkpoint(
         self, counters: Counters, arrays: Arrays, meta: dict[str, Any], policy: Policy
     ) -> None:
-        self.folder.save_checkpoint(counters.update, arrays, meta)
+        evaluated = counters.evaluated_at == counters.step
+        self.folder.save_checkpoint(counters.update, arrays, meta, evaluated)
         self.last_checkpoint = counters.update
         about = {
             "algorithm": self.document["algo"],
@@ -139,7 +141,7 @@ class Recorder:
 
     def fault(self, error: PenfacError) -> None:
         """What it takes to meet an environment's fault again."""
-        self.folder.log(f"{type(error).__name__}: {error}")
+        self.folder.log("".join(traceback.format_exception(error)))
         if isinstance(error, EnvironmentFault) and error.where:
             self.folder.write_json("fault.json", {"error": str(error), **error.where})
 

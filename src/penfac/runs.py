@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import socket
+import struct
 import tempfile
 import time
 import uuid
@@ -32,15 +33,13 @@ from penfac.errors import ConfigError, CorruptFile, RunFolderBusy, StorageError
 FORMAT = 1
 KEEP = 2  # checkpoints
 CSV_FILES = ("progress.csv", "evaluations.csv")
-STORAGE = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EIO,
+REASONS = {
+    errno.ENOSPC: "no space left on the disk",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "no permission to write",
+    errno.EPERM: "no permission to write",
 }
-STORAGE |= {errno.ENAMETOOLONG, errno.EFBIG, errno.ENOTDIR, errno.ENOENT}
 
 
 @contextlib.contextmanager
@@ -49,15 +48,7 @@ def storage(path: Path):
     try:
         yield
     except OSError as error:
-        if error.errno not in STORAGE:
-            raise
-        reason = {
-            errno.ENOSPC: "no space left on the disk",
-            errno.EDQUOT: "the disk quota is used up",
-            errno.EROFS: "the file system is read-only",
-            errno.EACCES: "no permission to write",
-            errno.EPERM: "no permission to write",
-        }.get(error.errno, os.strerror(error.errno))
+        reason = REASONS.get(error.errno or 0, error.strerror or str(error))
         raise StorageError(f"{path}: {reason}") from error
 
 
@@ -99,13 +90,16 @@ class Lock:
             owner = self.file.read().strip() or "another process"
             self.file.close()
             raise RunFolderBusy(f"{folder} is in use by {owner}") from None
-        self.file.truncate(0)
-        self.file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        self.file.flush()
+        with storage(folder):
+            self.file.truncate(0)
+            self.file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            self.file.flush()
 
     def release(self) -> None:
-        self.file.truncate(0)
-        self.file.close()
+        with contextlib.suppress(OSError):  # a full disk may not hide what filled it
+            self.file.truncate(0)
+        with contextlib.suppress(OSError):
+            self.file.close()
 
 
 class RunFolder:
@@ -115,7 +109,7 @@ class RunFolder:
         self.path = path
         self.handles: dict[str, Any] = {}
         self.digests: dict[str, Any] = {}
-        self.board: Any = None
+        self.board: Board | None = None
 
     # --- small files -------------------------------------------------------------------
 
@@ -155,9 +149,9 @@ class RunFolder:
         with storage(self.path):
             handle = self.handles.get(name)
             if handle is None:
+                whole = _whole_lines(self.path / name)
                 handle = self.handles[name] = open(self.path / name, "ab")  # noqa: SIM115
-                digest = self.digests[name] = hashlib.sha256()
-                digest.update((self.path / name).read_bytes())
+                self.digests[name] = hashlib.sha256(whole)
             text = io.StringIO(newline="")
             writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
             if handle.tell() == 0:
@@ -207,11 +201,18 @@ class RunFolder:
     # --- checkpoints -------------------------------------------------------------------
 
     def save_checkpoint(
-        self, update: int, arrays: dict[str, np.ndarray], meta: dict[str, Any]
+        self,
+        update: int,
+        arrays: dict[str, np.ndarray],
+        meta: dict[str, Any],
+        evaluated: bool = False,
     ) -> None:
-        """All or nothing: synced under another name, then renamed."""
+        """All or nothing: synced under another name, then renamed.
+
+        An update has two moments, before it is evaluated and after: each has a name.
+        """
         home = self.path / "checkpoints"
-        final = home / f"update-{update:06d}"
+        final = home / (f"update-{update:06d}" + "-evaluated" * evaluated)
         if final.exists() and _verifies(final):
             return
         with storage(self.path):
@@ -223,6 +224,7 @@ class RunFolder:
                 data = tensors_to_bytes(arrays)
                 meta["sha256"] = hashlib.sha256(data).hexdigest()
                 meta["bytes"] = len(data)
+                meta["seal"] = _seal(meta)
                 text = json.dumps(meta, indent=2, allow_nan=False)
                 _write_file(temporary / "state.safetensors", data, sync=True)
                 _write_file(temporary / "state.json", text.encode(), sync=True)
@@ -262,21 +264,59 @@ class RunFolder:
     # --- TensorBoard ---------------------------------------------------------------------
 
     def scalars(self, values: dict[str, float], step: int) -> None:
-        if self.board is None:
-            from tensorboardX import SummaryWriter
-
-            with storage(self.path):
-                self.board = SummaryWriter(str(self.path / "tb"), purge_step=step)
-        for tag, value in values.items():
-            self.board.add_scalar(tag, value, step)
+        with storage(self.path):
+            if self.board is None:
+                self.board = Board(self.path / "tb", step)
+            self.board.scalars(values, step)
 
     def close(self) -> None:
         for handle in self.handles.values():
-            handle.close()
+            with contextlib.suppress(OSError):  # what could not be written was told
+                handle.close()
         self.handles.clear()
         if self.board is not None:
-            self.board.close()
+            with contextlib.suppress(OSError):
+                self.board.file.close()
             self.board = None
+
+    def sweep(self) -> None:
+        """Remove what a killed process had not finished writing."""
+        for stray in (*self.path.glob(".*-*"), *self.path.glob("policy/.tmp-*")):
+            if stray.name.startswith((".tmp-", ".probe-")):
+                stray.unlink(missing_ok=True)
+
+
+class Board:
+    """Events for TensorBoard. Written by the thread that trains: a disk that refuses is
+    heard at once, where a writing thread of its own would die and its queue fill up."""
+
+    def __init__(self, folder: Path, step: int):
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+        folder.mkdir(exist_ok=True)
+        stamp = f"{time.time():.0f}.{socket.gethostname()}.{uuid.uuid4().hex}"
+        self.file = open(folder / f"events.out.tfevents.{stamp}", "wb")  # noqa: SIM115
+        self._write(Event(step=step, file_version="brain.Event:2"))
+        # what an earlier process wrote from this step on does not count
+        self._write(Event(step=step, session_log=SessionLog(status=SessionLog.START)))
+
+    def scalars(self, values: dict[str, float], step: int) -> None:
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        rows = [Summary.Value(tag=k, simple_value=v) for k, v in values.items()]
+        self._write(Event(step=step, summary=Summary(value=rows)))
+        self.file.flush()
+
+    def _write(self, event: Any) -> None:
+        """One record: its length, the checksum of that, itself, its checksum."""
+        from tensorboardX.record_writer import masked_crc32c
+
+        event.wall_time = time.time()
+        data = event.SerializeToString()
+        length = struct.pack("<Q", len(data))
+        for part in (length, data):
+            self.file.write(part + struct.pack("<I", masked_crc32c(part)))
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -289,9 +329,9 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
         version = document["format"]
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise CorruptFile(f"{file}: is not a config that penfac wrote") from None
-    if version > FORMAT:
+    if not isinstance(version, int) or version > FORMAT:
         raise CorruptFile(
             f"{file}: written in format {version} by penfac {document.get('penfac')}, "
             f"this one reads up to {FORMAT}"
@@ -303,10 +343,12 @@ def read_csv(path: Path) -> list[dict[str, str]]:
     """Rows of a CSV; a torn last line is left out, a bad one in the middle is an error."""
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8")
-    lines = text.split("\n")
-    whole = lines[:-1]  # what follows the last newline was never finished
-    rows = list(csv.DictReader(whole))
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+        whole = lines[:-1]  # what follows the last newline was never finished
+        rows = list(csv.DictReader(whole))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise CorruptFile(f"{path}: {error}") from None
     for number, row in enumerate(rows, start=2):
         if None in row.values() or None in row:
             raise CorruptFile(f"{path}: line {number} has the wrong number of columns")
@@ -347,10 +389,29 @@ def _sync_folder(path: Path) -> None:
         os.close(handle)
 
 
+def _whole_lines(path: Path) -> bytes:
+    """What a file holds, once a line that was never finished is cut off its end."""
+    data = path.read_bytes() if path.exists() else b""
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) < len(data):
+        os.truncate(path, len(whole))
+    return whole
+
+
 def _checkpoints(home: Path) -> list[Path]:
     """Newest first, by number, never by time."""
-    found = [p for p in home.glob("update-*") if re.fullmatch(r"update-\d+", p.name)]
-    return sorted(found, key=lambda p: int(p.name.split("-")[1]), reverse=True)
+    found = []
+    for path in home.glob("update-*"):
+        match = re.fullmatch(r"update-(\d+)(-evaluated)?", path.name)
+        if match:
+            found.append((int(match[1]), match[2] is not None, path))
+    return [path for *_, path in sorted(found, reverse=True)]
+
+
+def _seal(meta: dict[str, Any]) -> str:
+    """The sha256 of everything else that state.json says."""
+    rest = {k: v for k, v in meta.items() if k != "seal"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _verifies(folder: Path) -> bool:
@@ -366,6 +427,7 @@ def _read_checkpoint(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any
     try:
         meta = json.loads((folder / "state.json").read_text(encoding="utf-8"))
         version, digest, size = meta["format"], meta["sha256"], meta["bytes"]
+        seal = _seal(meta)
         data = (folder / "state.safetensors").read_bytes()
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise CorruptFile(f"{folder}: incomplete or not ours") from None
@@ -373,6 +435,8 @@ def _read_checkpoint(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any
         raise CorruptFile(
             f"{folder}: written in format {version}, we read up to {FORMAT}"
         )
+    if meta.get("seal") != seal:
+        raise CorruptFile(f"{folder}: the sha256 of state.json does not match")
     if len(data) != size:
         raise CorruptFile(
             f"{folder}: truncated, expected {size} bytes, got {len(data)}"

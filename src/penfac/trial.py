@@ -5,6 +5,7 @@ Commands, the Python classes and studies all come through here.
 
 import contextlib
 import dataclasses
+import logging
 import os
 import platform
 import shutil
@@ -17,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import penfac
 from penfac import presets
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values, nearest, to_values
@@ -109,7 +111,7 @@ def resolve(request: Request) -> dict[str, Any]:
     every = request.eval_every or max(1, request.steps // 20)
     return {
         "format": RUN_FORMAT,
-        "penfac": metadata.version("penfac"),
+        "penfac": penfac.__version__,
         "algo": request.algo,
         "env": request.env,
         "env_options": dataclasses.asdict(request.options),
@@ -261,7 +263,7 @@ def _run_locked(
             f"penfac: {message}", file=sys.stderr, flush=True
         )  # the process ends here
 
-    with Interruption(limits.stop_after) as interruption:
+    with Interruption(limits.stop_after) as interruption, logging_to(recorders[0]):
         watchdog = Watchdog(watch, limits.env_timeout, on_hang)
         try:
             engine = build_engine(document, interruption, watch, recorders, listener)
@@ -286,11 +288,29 @@ def _run_locked(
             fail(recorders, error)
             if "RESOURCE_EXHAUSTED" in str(error):
                 raise OutOfMemory(f"out of device memory: {error}") from error
-            raise
+            log = recorders[0].folder.path / "log.txt"
+            raise PenfacError(
+                f"unexpected {type(error).__name__}: {error} (the traceback is in {log})"
+            ) from error
         finally:
             watchdog.stop()
             for recorder in recorders:
                 recorder.folder.close()
+
+
+@contextlib.contextmanager
+def logging_to(recorder: Recorder):
+    """What our modules log goes to the run's log.txt while the run lasts."""
+    handler = logging.Handler(logging.INFO)
+    handler.emit = lambda record: recorder.folder.log(record.getMessage())
+    logger = logging.getLogger("penfac")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def fail(recorders: list[Recorder], error: BaseException) -> str | None:
@@ -393,7 +413,10 @@ def differences(
 
 
 def versions() -> dict[str, str]:
-    found = {name: metadata.version(name) for name in VERSIONED}
+    found = {}
+    for name in VERSIONED:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
     return found | {
         "python": platform.python_version(),

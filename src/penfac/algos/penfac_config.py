@@ -52,7 +52,7 @@ class Config:
     # critic
     fitted_iterations: int = 10
     critic_steps: int = 5  # of Adam in each fitted iteration, D5
-    critic_lr: float = 1e-3
+    critic_lr: float = 3e-3
 
     # Adam, both networks
     adam_b1: float = 0.9

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import logging
 import math
 import time
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from penfac.errors import ConfigError, EnvironmentFault
 from penfac.policy import ActionScale
 from penfac.types import EnvSpec
 
+LOG = logging.getLogger(__name__)
 EXTRAS = {  # id fragment -> (module to import first, extra that brings it)
     "BulletEnv": ("pybullet_envs_gymnasium", "pybullet"),
 }
@@ -46,6 +48,8 @@ def check_id(env_id: str) -> None:
                 raise ConfigError(f'{env_id}: needs pip install "penfac[{extra}]"')
             module = module or package
     if module:
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise ConfigError(f"{env_id}: {module} is no name of a module")
         try:
             importlib.import_module(module)
         except ImportError as error:
@@ -68,9 +72,13 @@ def check_id(env_id: str) -> None:
 def open_world(env_id: str, options: EnvOptions, watch: Watch | None = None) -> "World":
     """Build one environment and check what it promises."""
     name = env_id.rpartition(":")[2]
+    if "mujoco" in str(gymnasium.spec(name).entry_point):
+        hear_mujoco()
     kwargs = dict(options.kwargs)
     if options.max_episode_steps is not None:
         kwargs["max_episode_steps"] = options.max_episode_steps
+    watch = watch or Watch()
+    watch.entered = time.monotonic()
     try:
         env = gymnasium.make(name, disable_env_checker=True, **kwargs)
     except gymnasium.error.DependencyNotInstalled as error:
@@ -79,7 +87,24 @@ def open_world(env_id: str, options: EnvOptions, watch: Watch | None = None) -> 
         raise EnvironmentFault(
             f"{env_id}: building it raised {type(error).__name__}: {error}"
         ) from error
-    return World(env_id, env, options, watch or Watch())
+    finally:
+        watch.entered = None
+    return World(env_id, env, options, watch)
+
+
+def hear_mujoco() -> None:
+    """MuJoCo's warnings go to our log, each once; not to the terminal, nor to a file in
+    the working folder."""
+    mujoco: Any = importlib.import_module("mujoco")
+    if mujoco.get_mju_user_warning() is None:
+        heard: set[str] = set()
+
+        def hear(text: str) -> None:
+            if text not in heard:
+                heard.add(text)
+                LOG.info("MuJoCo: %s", text)
+
+        mujoco.set_mju_user_warning(hear)
 
 
 class World:
@@ -133,7 +158,14 @@ class World:
         finally:
             self.watch.entered = None
         paid = reward if isinstance(reward, float) else self._reward(reward)
-        return self._observation(obs, "step"), paid, bool(terminated), bool(truncated)
+        try:
+            ended, cut = bool(terminated), bool(truncated)
+        except ValueError:
+            raise EnvironmentFault(
+                f"{self.id}: step gave terminated {terminated!r} and truncated "
+                f"{truncated!r}, not one truth value each"
+            ) from None
+        return self._observation(obs, "step"), paid, ended, cut
 
     def close(self) -> None:
         try:
@@ -143,9 +175,11 @@ class World:
 
     def _observation(self, obs: Any, when: str) -> np.ndarray:
         if getattr(obs, "shape", None) != self.obs_shape:
+            shape = getattr(obs, "shape", None)
+            what = "no array" if shape is None else f"of shape {shape}"
             raise EnvironmentFault(
-                f"{self.id}: {when} gave an observation of shape {np.shape(obs)}, "
-                f"its space says {self.obs_shape}"
+                f"{self.id}: {when} gave an observation of type {type(obs).__name__}, "
+                f"{what}; its space says an array of shape {self.obs_shape}"
             )
         if obs.dtype.kind not in "fiub":
             raise EnvironmentFault(
@@ -155,16 +189,15 @@ class World:
             return obs.astype(np.float32).reshape(-1)  # a copy: some reuse their buffer
 
     def _reward(self, reward: Any) -> float:
-        if isinstance(reward, bool | np.bool_) or np.size(reward) != 1:
+        try:
+            array = np.asarray(reward)
+        except ValueError:  # rows of different lengths
+            array = np.empty(0)
+        if array.size != 1 or array.dtype.kind not in "fiu":
             raise EnvironmentFault(
                 f"{self.id}: step gave the reward {reward!r}, not a number"
             )
-        try:
-            return float(np.asarray(reward).reshape(()))
-        except (TypeError, ValueError):
-            raise EnvironmentFault(
-                f"{self.id}: step gave the reward {reward!r}, not a number"
-            ) from None
+        return float(array.reshape(()))
 
 
 def non_finite(

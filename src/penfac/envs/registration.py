@@ -1,29 +1,30 @@
-"""Gymnasium's plugin entry point: the built-in ids, known without importing JAX.
+"""The built-in ids in Gymnasium's registry, known without importing JAX.
 
-Gymnasium calls `register_envs` in every program that imports it, so this stays light;
-JAX is imported when one of the environments is made.
+Gymnasium 1.0 dropped plugins, so an import must do it: `import penfac.envs`, or
+`gymnasium.make("penfac.envs:penfac/Pendulum-v0")`, which imports by itself. JAX is
+imported when one of the environments is made.
 """
 
-from gymnasium.envs.registration import register
+from gymnasium.envs.registration import register, registry
 
 HORIZONS = {
-    "Pendulum-v0": 200,
-    "MountainCarContinuous-v0": 999,
-    "LQR-v0": 50,
-    "ProbeConstant-v0": 1,
-    "ProbeObservation-v0": 1,
-    "ProbeDelay-v0": 2,
-    "ProbeAction-v0": 1,
-    "ProbeBoth-v0": 1,
+    "penfac/Pendulum-v0": 200,
+    "penfac/MountainCarContinuous-v0": 999,
+    "penfac/LQR-v0": 50,
+    "penfac/ProbeConstant-v0": 1,
+    "penfac/ProbeObservation-v0": 1,
+    "penfac/ProbeDelay-v0": 2,
+    "penfac/ProbeAction-v0": 1,
+    "penfac/ProbeBoth-v0": 1,
 }
 
 
 def register_envs() -> None:
-    # the plugin loader has set the namespace: ids become penfac/...
-    for name, horizon in HORIZONS.items():
-        register(
-            id=name,
-            entry_point="penfac.envs.adapter:JaxEnvAdapter",
-            max_episode_steps=horizon,
-            kwargs={"env_id": f"penfac/{name}"},
-        )
+    for env_id, horizon in HORIZONS.items():
+        if env_id not in registry:
+            register(
+                id=env_id,
+                entry_point="penfac.envs.adapter:JaxEnvAdapter",
+                max_episode_steps=horizon,
+                kwargs={"env_id": env_id},
+            )

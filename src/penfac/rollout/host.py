@@ -4,6 +4,7 @@ We reset ourselves, so the final observation is never lost and a dead world cost
 Every episode has a number; its reset seed and its noise follow from (run seed, number).
 """
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -67,7 +68,7 @@ class HostWorlds:
         self.noise: list[np.random.Generator | None] = [None] * count
         self.blocks = np.zeros((count, NOISE_BLOCK, m))
         self.played: list[list[np.ndarray]] = [[] for _ in range(count)]
-        self.restarts_left, self.faults = restarts, 0
+        self.restarts, self.faults = restarts, 0
         self.env_seconds = 0.0
 
     # --- whole episodes, the paper's way ---------------------------------------------
@@ -160,12 +161,16 @@ class HostWorlds:
     # --- one world -------------------------------------------------------------------
 
     def _start(self, w: int, episode: int) -> None:
-        self.obs[w] = self.worlds[w].reset(
-            env_seed(self.seed, Stream.TRAIN_RESET, episode)
-        )
         self.episode[w], self.length[w], self.returned[w] = episode, 0, 0.0
         self.noise[w] = generator(self.seed, Stream.NOISE, episode)
         self.played[w] = []
+        seed = env_seed(self.seed, Stream.TRAIN_RESET, episode)
+        while True:
+            try:
+                self.obs[w] = self.worlds[w].reset(seed)
+                return
+            except EnvironmentFault as fault:
+                self._rebuild(w, fault, None)
 
     def _draw(self, w: int) -> None:
         """The noise of step t of an episode is row t of its stream."""
@@ -192,7 +197,7 @@ class HostWorlds:
         started = time.perf_counter()
         for i, w in enumerate(living):
             try:
-                step = self.worlds[w].step(to_env[i])
+                step = self.worlds[w].step(to_env[i, ...])  # an array even of shape ()
                 next_obs[i], reward[i], terminated[i], truncated[i] = step
             except EnvironmentFault as fault:
                 self._rebuild(w, fault, to_env[i])
@@ -207,7 +212,8 @@ class HostWorlds:
         )  # fmt: skip
         self.obs[living] = next_obs
         self.length[living] += 1
-        self.returned[living] += reward
+        with np.errstate(over="ignore"):  # the guard of the update hears of it
+            self.returned[living] += reward
         if remember:
             for i, w in enumerate(living):
                 self.played[w].append(action[i])
@@ -243,7 +249,9 @@ class HostWorlds:
         stats.lengths.append(int(self.length[w]))
         return True
 
-    def _rebuild(self, w: int, fault: EnvironmentFault, action: np.ndarray) -> None:
+    def _rebuild(
+        self, w: int, fault: EnvironmentFault, action: np.ndarray | None
+    ) -> None:
         """Replace a broken world, as often as was allowed; its episode is thrown away."""
         fault.where |= {
             "seed": self.seed,
@@ -253,10 +261,11 @@ class HostWorlds:
             "reset_seed": env_seed(self.seed, Stream.TRAIN_RESET, int(self.episode[w])),
             "action": np.asarray(action).tolist(),
         }
-        if self.restarts_left <= 0:
+        if self.faults >= self.restarts:
             raise fault
-        self.restarts_left -= 1
         self.faults += 1
+        with contextlib.suppress(EnvironmentFault):
+            self.worlds[w].close()
         self.worlds[w] = self.open_world()
 
 
@@ -298,12 +307,14 @@ def _transitions(columns: list[Any], order: np.ndarray) -> Transitions:
     )
     truncated = truncated & ~terminated  # both at once: the end is real
     mask: Any = np.ones(len(order), bool)
+    with np.errstate(over="ignore"):  # 1e39 becomes inf, and the update diverges
+        reward = reward.astype(np.float32)
     return Transitions(
         mask=mask,
         obs=obs,
         next_obs=next_obs,
         action=action,
-        reward=reward.astype(np.float32),
+        reward=reward,
         terminated=terminated,
         truncated=truncated,
         last=terminated | truncated,
@@ -330,13 +341,14 @@ def play_episodes(
         living = np.flatnonzero(alive)
         to_env = actions.to_env(act(obs[living], t))
         for i, w in enumerate(living):
-            obs[w], reward, terminated, truncated = worlds[w].step(to_env[i])
-            if not (np.isfinite(reward) and np.isfinite(obs[w]).all()):
-                bad = obs[w] if np.isfinite(reward) else np.asarray(reward)
-                raise non_finite(
-                    worlds[w].id, "observation or reward", bad, f"at step {t}"
-                )
-            returns[w] += reward
+            obs[w], reward, terminated, truncated = worlds[w].step(to_env[i, ...])
+            with np.errstate(over="ignore"):
+                returns[w] += reward
+            if not (np.isfinite(returns[w]) and np.isfinite(obs[w]).all()):
+                good = np.isfinite(returns[w])
+                what, bad = ("observation", obs[w]) if good else ("return", returns[w])
+                when = f"after step {t} of an evaluation episode"
+                raise non_finite(worlds[w].id, what, bad, when)
             lengths[w] += 1
             ended[w] = terminated
             alive[w] = not (terminated or truncated)
