@@ -37,6 +37,9 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error)
+            sys.exit(2)
         if hasattr(error, "format_message"):  # the command line's own usage errors
             where = getattr(getattr(error, "ctx", None), "command_path", "penfac")
             message = f"{error.format_message().rstrip('.')} (see {where} --help)"  # type: ignore[attr-defined]
@@ -59,19 +62,27 @@ def whole(text: str, option: str) -> int:
     scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     digits = text[:-1] if scale > 1 else text
     try:
-        return int(parse_number(digits, float if scale > 1 else int) * scale)
+        number = parse_number(digits, float if scale > 1 else int) * scale
+        if abs(number - round(number)) < 1e-6:  # 1.001k is 1000.9999999999999
+            return round(number)
     except (ConfigError, OverflowError, ValueError):
-        raise ConfigError(f"{option} {text}: is not a whole number") from None
+        pass
+    raise ConfigError(f"{option} {text}: is not a whole number")
 
 
-def duration(text: str | None, option: str) -> float | None:
+def duration(text: str, option: str) -> float:
     """`9m`, `90s`, `1.5h` or plain seconds."""
-    if text is None:
-        return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip().lower())
     if match is None:
         raise ConfigError(f"{option} {text}: write 90s, 9m or 1.5h")
     return float(match[1]) * SECONDS[match[2]]
+
+
+def timeout(text: str) -> float:
+    seconds = duration(text, "--env-timeout")
+    if seconds <= 0:
+        raise ConfigError(f"--env-timeout {text}: needs more than 0")
+    return seconds
 
 
 def seed_list(seed: str, seeds: str | None) -> tuple[int, ...]:
@@ -80,14 +91,17 @@ def seed_list(seed: str, seeds: str | None) -> tuple[int, ...]:
         return (whole(seed, "--seed"),)
     if re.fullmatch(r"\d+-\d+", seeds):
         first, last = map(int, seeds.split("-"))
-        if last - first >= 100_000:
-            raise ConfigError(f"--seeds {seeds}: more than 100 000")
+        if not first <= last < first + 100_000:
+            raise ConfigError(f"--seeds {seeds}: needs 1 to 100 000 seeds, first-last")
         return tuple(range(first, last + 1))
     if "," in seeds:
         return tuple(whole(s.strip(), "--seeds") for s in seeds.split(",") if s.strip())
-    count = whole(seeds, "--seeds")
-    if count > 100_000:
-        raise ConfigError(f"--seeds {seeds}: more than 100 000")
+    try:
+        count = whole(seeds, "--seeds")
+    except ConfigError:
+        raise ConfigError(f"--seeds {seeds}: write 8, 10-19 or 3,5,8") from None
+    if not 1 <= count <= 100_000:
+        raise ConfigError(f"--seeds {seeds}: needs 1 to 100 000 seeds")
     return tuple(range(count))
 
 
@@ -96,10 +110,10 @@ def bounds(text: str | None) -> tuple[float, float] | None:
         return None
     from penfac.configs import parse_number
 
-    parts = text.split(",")
-    if len(parts) != 2:
-        raise ConfigError(f"--action-bounds {text}: write LOW,HIGH")
-    low, high = (float(parse_number(p.strip(), float)) for p in parts)
+    try:
+        low, high = (float(parse_number(p.strip(), float)) for p in text.split(","))
+    except (ConfigError, ValueError):
+        raise ConfigError(f"--action-bounds {text}: write LOW,HIGH") from None
     return low, high
 
 
@@ -112,8 +126,12 @@ def env_arguments(pairs: list[str]) -> dict[str, Any]:
             raise ConfigError(f"--env-arg {pair}: write it as key=value")
         try:
             arguments[key.strip()] = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             arguments[key.strip()] = text
+    try:
+        json.dumps(arguments, allow_nan=False)
+    except ValueError:
+        raise ConfigError("--env-arg: needs finite numbers") from None
     return arguments
 
 
@@ -221,9 +239,9 @@ def train(
         name=name,
     )
     limits = Limits(
-        stop_after=duration(stop_after, "--stop-after"),
-        checkpoint_every=duration(checkpoint_every, "--checkpoint-every") or 0.0,
-        env_timeout=duration(env_timeout, "--env-timeout") or 300.0,
+        stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
+        checkpoint_every=duration(checkpoint_every, "--checkpoint-every"),
+        env_timeout=timeout(env_timeout),
         command=shlex.join(["penfac", *sys.argv[1:]]),
     )
     return follow(lambda listener: start(request, limits, listener), json_)
@@ -255,9 +273,9 @@ def resume(
     from penfac.trial import resume as go_on
 
     limits = Limits(
-        stop_after=duration(stop_after, "--stop-after"),
-        checkpoint_every=duration(checkpoint_every, "--checkpoint-every") or 0.0,
-        env_timeout=duration(env_timeout, "--env-timeout") or 300.0,
+        stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
+        checkpoint_every=duration(checkpoint_every, "--checkpoint-every"),
+        env_timeout=timeout(env_timeout),
     )
     budget = None if steps is None else whole(steps, "--steps")
     return follow(lambda listener: go_on(run, limits, listener, budget), json_)
@@ -277,7 +295,7 @@ def follow(go: Any, as_json: bool) -> int:
     else:
         terminal.print_outcome(outcome)
     for seed, error in outcome.errors.items():
-        print(f"penfac: seed {seed}: {error}", file=sys.stderr)
+        print(f"penfac: seed {seed}: {' '.join(error.split())}", file=sys.stderr)
     return outcome.exit_code
 
 

@@ -103,7 +103,15 @@ def from_values(cls: type, values: dict[str, Any]) -> Any:
         if key not in known:
             raise unknown_key(key, known)
         check_type(key, value, known[key])
-    return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    return cls(**{k: as_field(v, known[k]) for k, v in values.items()})
+
+
+def as_field(value: Any, kind: Any) -> Any:
+    """A checked value as the field holds it: a list as a tuple, an int as its float."""
+    if isinstance(value, list):
+        return tuple(value)
+    floats = kind is float or float in typing.get_args(kind)
+    return float(value) if floats and isinstance(value, int) else value
 
 
 def to_values(cfg: Any) -> dict[str, Any]:

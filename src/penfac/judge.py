@@ -6,12 +6,13 @@ from typing import Any
 
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values
-from penfac.envs.gym import EnvOptions, check_id, open_world
+from penfac.envs.gym import check_id, open_world
 from penfac.errors import ConfigError, CorruptFile
 from penfac.evaluate import Evaluator
 from penfac.policy import Policy, PolicyFileError
 from penfac.randomness import Stream
 from penfac.runs import read_config
+from penfac.trial import check_document, env_options
 
 BATCH = 50  # worlds open at once
 
@@ -19,6 +20,7 @@ BATCH = 50  # worlds open at once
 def judge(run: Path, episodes: int, stochastic: bool) -> dict[str, Any]:
     """Play every seed's policy of a run; all seeds are reported."""
     document = read_config(run)
+    check_document(run / "config.json", document)
     seeds = document["seeds"]
     paths = [run] if len(seeds) == 1 else [run / f"seed-{s}" for s in seeds]
     check_id(document["env"])
@@ -48,14 +50,19 @@ def _judge_one(
         policy = Policy.load(path)
     except PolicyFileError as error:
         raise CorruptFile(str(error)) from None
-    options = dict(document["env_options"])
-    if options["action_bounds"] is not None:
-        options["action_bounds"] = tuple(options["action_bounds"])
     algo = ALGORITHMS[document["algo"]]
     cfg = from_values(algo.config, document["config"])
-    evaluator = Evaluator(
-        lambda: open_world(document["env"], EnvOptions(**options)), seed
-    )
+    options = env_options(document)
+    evaluator = Evaluator(lambda: open_world(document["env"], options), seed)
+    world = evaluator.open_world()
+    needs = (len(policy.weights.mean), len(policy.actions.low))
+    gives = (world.obs_dim, len(world.actions.low))
+    world.close()
+    if needs != gives:
+        raise ConfigError(
+            f"{path}: its policy has {needs[0]} inputs and {needs[1]} actions, "
+            f"{document['env']} has {gives[0]} and {gives[1]}; config.json was edited?"
+        )
     returns: list[float] = []
     lengths: list[int] = []
     ended: list[bool] = []

@@ -5,6 +5,7 @@ This file needs numpy, and safetensors to read and write; nothing else of ours.
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -97,7 +98,9 @@ class Policy:
         tensors = _tensors(self)
         about = json.dumps(_description(self), sort_keys=True)
         digest = _digest(tensors, about)
-        return save(tensors, metadata={"policy": about, "sha256": digest})
+        # one entry: with two, their order in the file would be left to chance
+        signed = json.dumps({"policy": about, "sha256": digest})
+        return save(tensors, metadata={"penfac": signed})
 
     def description(self) -> dict[str, Any]:
         """What policy.json shows to people; the safetensors file alone is enough."""
@@ -113,7 +116,9 @@ class Policy:
             with safe_open(str(path), framework="numpy") as file:
                 metadata = file.metadata() or {}
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except (SafetensorError, ValueError, TypeError, KeyError) as error:
+        except (
+            OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError
+        ) as error:  # fmt: skip
             raise PolicyFileError(f"{path}: not a safetensors file ({error})") from None
         return _restore(path, tensors, metadata)
 
@@ -164,10 +169,21 @@ def _digest(tensors: dict[str, np.ndarray], about: str) -> str:
 
 def _restore(path: Path, tensors: dict[str, np.ndarray], metadata: dict) -> Policy:
     """Check everything, then build."""
-    about = metadata.get("policy", "")
-    if metadata.get("sha256") != _digest(tensors, about):
-        raise PolicyFileError(f"{path}: the sha256 does not match, the file is damaged")
-    d = json.loads(about)
+    try:
+        signed = json.loads(metadata["penfac"])
+        about = signed["policy"]
+        if signed["sha256"] != _digest(tensors, about):
+            raise PolicyFileError(f"{path}: the sha256 does not match, it is damaged")
+        return _build(path, tensors, json.loads(about))
+    except PolicyFileError:
+        raise
+    except KeyError as error:
+        raise PolicyFileError(f"{path}: no policy of ours, it lacks {error}") from None
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise PolicyFileError(f"{path}: not a policy of ours ({error})") from None
+
+
+def _build(path: Path, tensors: dict[str, np.ndarray], d: dict[str, Any]) -> Policy:
     if d["format"] > FORMAT:
         raise PolicyFileError(
             f"{path}: written in format {d['format']}, this penfac reads up to {FORMAT}"
@@ -177,27 +193,26 @@ def _restore(path: Path, tensors: dict[str, np.ndarray], metadata: dict) -> Poli
     for key, array in tensors.items():
         if not np.all(np.isfinite(array)):
             raise PolicyFileError(f"{path}: {key} holds a non-finite number")
-    try:
-        layers = [
-            (tensors[f"layers.{i}.w"], tensors[f"layers.{i}.b"])
-            for i in range(d["layers"])
-        ]
-        weights = PolicyWeights(
-            mean=tensors["mean"],
-            std=tensors["std"],
-            clip=np.inf if d["clip"] is None else d["clip"],
-            scale=tensors["scale"],
-            shift=tensors["shift"],
-            layers=layers,
-            activation=d["activation"],
-            output=d["output"],
-        )
-        shape = tuple(d["action_shape"])
-        actions = ActionScale(tensors["low"], tensors["high"], shape)
-    except KeyError as error:
-        raise PolicyFileError(f"{path}: {error} is missing") from None
+    layers = [
+        (tensors[f"layers.{i}.w"], tensors[f"layers.{i}.b"]) for i in range(d["layers"])
+    ]
+    weights = PolicyWeights(
+        mean=tensors["mean"],
+        std=tensors["std"],
+        clip=np.inf if d["clip"] is None else float(d["clip"]),
+        scale=tensors["scale"],
+        shift=tensors["shift"],
+        layers=layers,
+        activation=d["activation"],
+        output=d["output"],
+    )
+    shape = tuple(d["action_shape"])
+    actions = ActionScale(tensors["low"], tensors["high"], shape)
     sizes = [len(weights.mean), *(len(b) for _, b in layers)]
-    wanted = list(pairwise(sizes))
-    if [m.shape for m, _ in layers] != wanted or sizes[-1] != len(actions.low):
+    fits = [m.shape for m, _ in layers] == list(pairwise(sizes)) and layers
+    rows = (weights.mean, weights.std, weights.scale, weights.shift)
+    fits = fits and all(x.shape == (sizes[0],) for x in rows)
+    ends = (actions.low, actions.high, np.empty(math.prod(shape)))
+    if not (fits and all(x.shape == (sizes[-1],) for x in ends)):
         raise PolicyFileError(f"{path}: the layers do not fit together")
     return Policy(weights, actions, d["about"])

@@ -1,7 +1,7 @@
 """Randomness is counted, not carried: every seed is a function of who asks for what.
 
 A stream is a purpose; a draw is named by (run seed, stream, counters). So a checkpoint
-holds counters only, and evaluating more often cannot change training.
+holds counters only, and evaluating more often cannot change training (D16).
 """
 
 from enum import IntEnum

@@ -67,8 +67,8 @@ class Recorder:
             self.first_step = counters.step - progress.steps
         elapsed = time.monotonic() - self.began
         timing = {"update": counters.update, "step": counters.step}
-        timing |= {k: round(v, 6) for k, v in progress.seconds.items()}
-        self.folder.append("timing.csv", [timing | {"elapsed": round(elapsed, 3)}])
+        timing |= {f"{k}_s": round(v, 6) for k, v in progress.seconds.items()}
+        self.folder.append("timing.csv", [timing | {"elapsed_s": round(elapsed, 3)}])
         rate = (counters.step - self.first_step) / elapsed
         self.folder.scalars(
             tensorboard_tags(counters, progress, returns, lengths, rate, elapsed),

@@ -291,21 +291,22 @@ class Board:
     heard at once, where a writing thread of its own would die and its queue fill up."""
 
     def __init__(self, folder: Path, step: int):
-        from tensorboardX.proto.event_pb2 import Event, SessionLog
+        from tensorboardX.proto import event_pb2, summary_pb2
 
+        self.events: Any = event_pb2  # messages that only exist at run time
+        self.summaries: Any = summary_pb2
         folder.mkdir(exist_ok=True)
         stamp = f"{time.time():.0f}.{socket.gethostname()}.{uuid.uuid4().hex}"
         self.file = open(folder / f"events.out.tfevents.{stamp}", "wb")  # noqa: SIM115
-        self._write(Event(step=step, file_version="brain.Event:2"))
+        self._write(self.events.Event(step=step, file_version="brain.Event:2"))
         # what an earlier process wrote from this step on does not count
-        self._write(Event(step=step, session_log=SessionLog(status=SessionLog.START)))
+        start = self.events.SessionLog(status=self.events.SessionLog.START)
+        self._write(self.events.Event(step=step, session_log=start))
 
     def scalars(self, values: dict[str, float], step: int) -> None:
-        from tensorboardX.proto.event_pb2 import Event
-        from tensorboardX.proto.summary_pb2 import Summary
-
-        rows = [Summary.Value(tag=k, simple_value=v) for k, v in values.items()]
-        self._write(Event(step=step, summary=Summary(value=rows)))
+        kind = self.summaries.Summary
+        rows = [kind.Value(tag=k, simple_value=v) for k, v in values.items()]
+        self._write(self.events.Event(step=step, summary=kind(value=rows)))
         self.file.flush()
 
     def _write(self, event: Any) -> None:

@@ -1,5 +1,7 @@
 """What a person sees: live progress on a terminal, parseable lines elsewhere, tables."""
 
+import os
+import shlex
 import statistics
 import sys
 import time
@@ -16,7 +18,12 @@ console = Console(highlight=False)
 
 
 def say(text: str) -> None:
-    print(text, flush=True)  # not through rich: a path must not be wrapped
+    try:
+        print(text, flush=True)  # not through rich: a path must not be wrapped
+    except UnicodeEncodeError:  # a path that is no text in this locale
+        say(text.encode(errors="surrogateescape").decode("ascii", "backslashreplace"))
+    except OSError:  # nobody reads any more: what is being learned goes on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def listener(quiet: bool) -> "Plain":
@@ -35,14 +42,15 @@ class Plain(Listener):
 
     def line(self, text: str) -> None:
         if not self.silent:
-            print(text, flush=True)
+            say(text)
 
     def started(self, folder: Path, document: dict[str, Any], done: int) -> None:
         self.began, self.done_before = time.monotonic(), done
         self.total = document["steps"] * len(document["seeds"])
         self.steps: dict[int, int] = {}
         self.line(
-            f"run={folder} algo={document['algo']} env={document['env']} "
+            f"run={shlex.quote(str(folder))} algo={document['algo']} "
+            f"env={shlex.quote(document['env'])} "
             f"seeds={len(document['seeds'])} steps={document['steps']}"
         )
 
@@ -66,7 +74,7 @@ class Plain(Listener):
 
     def noted(self, text: str) -> None:
         if not self.silent:
-            print(f"# {text}", flush=True)
+            say(f"# {' '.join(text.split())}")
 
     def close(self) -> None:
         pass
@@ -182,10 +190,11 @@ def print_outcome(outcome: Outcome) -> None:
         )
     say(f"{outcome.reason}: {took}")
     say(f"run: {outcome.folder}   curve: {outcome.folder / 'curve.png'}")
+    folder = shlex.quote(str(outcome.folder))
     if outcome.reason == "finished":
-        say(f"next: penfac eval {outcome.folder}")
+        say(f"next: penfac eval {folder}")
     else:
-        say(f"go on: penfac resume {outcome.folder}")
+        say(f"go on: penfac resume {folder}")
 
 
 def print_judgement(report: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ class Schedule(NamedTuple):
     steps: int
     eval_every: int
     eval_episodes: int
-    eval_unit: Literal["steps", "episodes"] = "steps"  # episodes: the authors' protocol
+    eval_unit: Literal["steps", "episodes"] = "steps"  # episodes: the authors', D17
 
 
 class Evaluated(NamedTuple):

@@ -1,11 +1,14 @@
 """One trial: a request becomes a run folder, a loop, and what it leaves behind.
 
-Commands, the Python classes and studies all come through here.
+Whatever trains comes through here.
 """
 
+import collections
 import contextlib
 import dataclasses
+import functools
 import logging
+import math
 import os
 import platform
 import shutil
@@ -13,6 +16,7 @@ import statistics
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -24,12 +28,25 @@ from penfac.algos import ALGORITHMS
 from penfac.configs import from_values, nearest, to_values
 from penfac.engines.base import Counters, Engine, Job
 from penfac.envs.gym import EnvOptions, Watch, check_id
-from penfac.errors import ConfigError, OutOfMemory, PenfacError, StorageError
+from penfac.errors import (
+    ConfigError,
+    CorruptFile,
+    OutOfMemory,
+    PenfacError,
+    StorageError,
+)
 from penfac.interruption import Interruption, StopRequested, Watchdog
 from penfac.recorder import Recorder
 from penfac.runs import FORMAT as RUN_FORMAT
-from penfac.runs import Lock, RunFolder, create_folder, probe_storage, read_config
-from penfac.train import Evaluated, Failed, Schedule, Settled, Updated, train
+from penfac.runs import (
+    Lock,
+    RunFolder,
+    create_folder,
+    probe_storage,
+    read_config,
+    storage,
+)
+from penfac.train import Evaluated, Event, Failed, Schedule, Settled, Updated, train
 from penfac.types import EvalPoint
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "optax", "gymnasium", "mujoco")
@@ -143,12 +160,15 @@ def check_numbers(request: Request) -> None:
     for seed in request.seeds:
         if not 0 <= seed <= MAX_SEED:
             raise ConfigError(f"--seed {seed}: needs 0 to {MAX_SEED}")
-    if len(set(request.seeds)) != len(request.seeds):
-        raise ConfigError("a seed is listed twice: seeds must differ")
+    twice = [seed for seed, n in collections.Counter(request.seeds).items() if n > 1]
+    if twice:
+        listed = ", ".join(map(str, sorted(twice)))
+        raise ConfigError(f"--seeds: {listed} is listed twice; seeds must differ")
     bounds = request.options.action_bounds
-    if bounds is not None and not bounds[0] < bounds[1]:
+    if bounds is not None and not -math.inf < bounds[0] < bounds[1] < math.inf:
         raise ConfigError(
-            f"--action-bounds {bounds[0]},{bounds[1]}: low must be below high"
+            f"--action-bounds {bounds[0]},{bounds[1]}: needs two finite numbers, "
+            "low below high"
         )
 
 
@@ -162,6 +182,13 @@ def choose_engine(request: Request) -> str:
             f"those are {', '.join(BUILT_IN)}"
         )
     if request.env in BUILT_IN and request.on != "cpu":
+        for name in ("action_bounds", "flatten_obs", "kwargs"):
+            if getattr(request.options, name):
+                option = {"kwargs": "env-arg"}.get(name, name.replace("_", "-"))
+                raise ConfigError(
+                    f"--{option}: {request.env} runs inside the program and has no such "
+                    "option; --on cpu plays it through Gymnasium"
+                )
         return "device"
     return "host"
 
@@ -208,11 +235,59 @@ def resume(
         if steps < 1:
             raise ConfigError(f"--steps {steps}: needs at least 1")
         document["steps"] = steps
+    check_document(folder / "config.json", document)
+    check_id(document["env"])
+    return run(folder, document, limits, listener, fresh=False)
+
+
+def check_document(file: Path, document: dict[str, Any]) -> None:
+    """Hold a config.json that someone may have edited to what we would have written."""
+    kinds = {
+        "algo": str, "env": str, "env_options": dict, "config": dict, "seeds": list,
+        "steps": int, "eval_every": int, "eval_episodes": int, "eval_unit": str,
+        "restarts": int, "engine": str, "penfac": str,
+    }  # fmt: skip
+    for key, kind in kinds.items():
+        if type(document.get(key)) is not kind:
+            said = repr(document[key]) if key in document else "missing"
+            raise ConfigError(f"{file}: {key} is {said}, needs a {kind.__name__}")
+    words = {
+        "algo": tuple(ALGORITHMS),
+        "eval_unit": ("steps", "episodes"),
+        "engine": ("host", "device"),
+    }
+    for key, allowed in words.items():
+        if document[key] not in allowed:
+            raise ConfigError(
+                f"{file}: {key} is {document[key]}, needs one of {', '.join(allowed)}"
+            )
+    if not all(type(seed) is int for seed in document["seeds"]):
+        raise ConfigError(f"{file}: seeds are {document['seeds']}, needs whole numbers")
     try:
-        check_id(document["env"])
-        return run(folder, document, limits, listener, fresh=False)
-    except (KeyError, TypeError) as error:
-        raise ConfigError(f"{folder / 'config.json'}: edited? ({error!r})") from error
+        keys = ("steps", "eval_every", "eval_episodes", "restarts")
+        check_numbers(
+            Request(
+                env=document["env"],
+                seeds=tuple(document["seeds"]),
+                options=env_options(document),
+                **{key: document[key] for key in keys},
+            )
+        )
+        algo = ALGORITHMS[document["algo"]]
+        algo.check(from_values(algo.config, document["config"]))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{file}: was edited ({error})") from error
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
+
+
+def env_options(document: dict[str, Any]) -> EnvOptions:
+    """The options of the environment, back from JSON."""
+    options = dict(document["env_options"])
+    if options.get("action_bounds") is not None:
+        low, high = options["action_bounds"]
+        options["action_bounds"] = (float(low), float(high))
+    return EnvOptions(**options)
 
 
 def run(
@@ -228,21 +303,35 @@ def run(
     probe_storage(folder)
     locks = [Lock(folder)]
     try:
-        for path, seed in zip(paths, seeds, strict=True):
-            path.mkdir(exist_ok=True)
+        for path in paths:
+            with storage(path):
+                path.mkdir(exist_ok=True)
             if path != folder:
                 locks.append(Lock(path))
-            RunFolder(path).write_json("config.json", document | {"seeds": [seed]})
-        if len(paths) > 1:
-            RunFolder(folder).write_json("config.json", document)
         recorders = [
             Recorder(RunFolder(p), s, document)
             for p, s in zip(paths, seeds, strict=True)
         ]
+        if fresh:
+            write_configs(folder, document, recorders)
         return _run_locked(folder, document, limits, listener, recorders, fresh)
     finally:
         for lock in locks:
             lock.release()
+
+
+def write_configs(
+    folder: Path, document: dict[str, Any], recorders: list[Recorder]
+) -> None:
+    """config.json of the run and of each seed; what a killed process left goes."""
+    for recorder in recorders:
+        recorder.folder.sweep()
+        own = document | {"seeds": [recorder.seed]}
+        recorder.folder.write_json("config.json", own)
+    if len(recorders) > 1:
+        group = RunFolder(folder)
+        group.sweep()
+        group.write_json("config.json", document)
 
 
 def _run_locked(
@@ -256,7 +345,10 @@ def _run_locked(
     watch = Watch()
 
     def on_hang() -> None:
-        message = f"{document['env']}: a call lasted more than {limits.env_timeout:g} s"
+        message = (
+            f"{document['env']}: a call lasted more than {limits.env_timeout:g} s; "
+            "--env-timeout sets how long one may, `penfac resume` goes on"
+        )
         for recorder in recorders:
             recorder.status("failed", 3, message)
         print(
@@ -268,6 +360,8 @@ def _run_locked(
         try:
             engine = build_engine(document, interruption, watch, recorders, listener)
             counters = restore(engine, document, recorders, listener, fresh)
+            if not fresh:  # only now is it known to fit the checkpoints
+                write_configs(folder, document, recorders)
             listener.started(folder, document, sum(c.step for c in counters))
             trial = Trial(
                 folder, document, limits, listener, recorders, engine, counters
@@ -336,16 +430,13 @@ def build_engine(
         listener.noted(text)
 
     algo = ALGORITHMS[document["algo"]]
-    options = dict(document["env_options"])
-    if options["action_bounds"] is not None:
-        options["action_bounds"] = tuple(options["action_bounds"])
     cfg = from_values(algo.config, document["config"])
     algo.check(cfg)
     job = Job(
         algo=algo,
         cfg=cfg,
         env_id=document["env"],
-        options=EnvOptions(**options),
+        options=env_options(document),
         steps=document["steps"],
         restarts=document["restarts"],
         poll=interruption.poll,
@@ -368,17 +459,35 @@ def restore(
     listener: Listener,
     fresh: bool,
 ) -> list[Counters]:
-    """Bring every learner back to its newest checkpoint that verifies."""
+    """Bring every learner back to its newest checkpoint that verifies.
+
+    No file is touched before the checkpoints of all seeds are known to be good.
+    """
+    found = [None if fresh else r.folder.load_checkpoint() for r in recorders]
+    for i, (recorder, saved) in enumerate(zip(recorders, found, strict=True)):
+        if saved is not None:
+            place(engine, i, recorder, document, saved, listener)
     counters = []
-    for i, recorder in enumerate(recorders):
-        found = None if fresh else recorder.folder.load_checkpoint()
-        if found is None:
-            recorder.rewind(None)
-            counters.append(Counters())
-            continue
-        arrays, meta, complaints = found
-        for complaint in complaints:
-            listener.noted(f"skipped a damaged checkpoint: {complaint}")
+    for recorder, saved in zip(recorders, found, strict=True):
+        meta = None if saved is None else saved[1]
+        recorder.rewind(meta)
+        counters.append(Counters() if meta is None else Counters(**meta["counters"]))
+    return counters
+
+
+def place(
+    engine: Engine,
+    i: int,
+    recorder: Recorder,
+    document: dict[str, Any],
+    saved: tuple[dict[str, Any], dict[str, Any], list[str]],
+    listener: Listener,
+) -> None:
+    """One learner back where a checkpoint has it, if that is this run's and ours."""
+    arrays, meta, complaints = saved
+    for complaint in complaints:
+        listener.noted(f"skipped a damaged checkpoint: {complaint}")
+    try:
         changed = differences(meta["identity"], identity(document))
         if changed:
             raise ConfigError(
@@ -386,16 +495,17 @@ def restore(
                 + "; ".join(changed)
             )
         engine.restore(i, arrays)
-        recorder.rewind(meta)
-        counters.append(Counters(**meta["counters"]))
-        now = versions()
-        if meta["versions"] != now:
-            moved = differences(meta["versions"], now)
-            listener.noted(
-                f"other versions than at the checkpoint ({'; '.join(moved)}): "
-                "the run goes on, but not bit for bit"
-            )
-    return counters
+        Counters(**meta["counters"])
+        moved = differences(meta["versions"], versions())
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptFile(
+            f"{recorder.folder.path}: its checkpoint is not one of ours ({error!r})"
+        ) from error
+    if moved:
+        listener.noted(
+            f"other versions than at the checkpoint ({'; '.join(moved)}): "
+            "the run goes on, but not bit for bit"
+        )
 
 
 def differences(
@@ -412,6 +522,7 @@ def differences(
     return found
 
 
+@functools.cache
 def versions() -> dict[str, str]:
     found = {}
     for name in VERSIONED:
@@ -456,8 +567,9 @@ class Trial:
             document["eval_unit"],
         )
         reason, code = "finished", 0
+        events = train(self.engine, self.counters, schedule)
         try:
-            for event in train(self.engine, self.counters, schedule):
+            while (event := self.next_event(events)) is not None:
                 if isinstance(event, Settled):
                     self.checkpoint_if_due()
                     interruption.poll()
@@ -468,7 +580,21 @@ class Trial:
         self.leave(reason, code)
         if code == 0 and self.errors:
             code = next(iter(self.errors.values())).exit_code
+            reason = f"{len(self.errors)} of {len(self.recorders)} seeds failed"
         return self.outcome(reason, code)
+
+    def next_event(self, events: Iterator[Event]) -> Event | None:
+        """The next event; what stops us here finds counters and files in agreement, so
+        whatever is whole is saved before it goes on its way."""
+        try:
+            return next(events, None)
+        except StopRequested:
+            raise
+        except Exception:
+            for i in range(len(self.recorders)):
+                with contextlib.suppress(Exception):
+                    self.save(i)
+            raise
 
     def handle(self, event: Evaluated | Updated | Failed) -> None:
         i = event.learner

@@ -24,13 +24,20 @@ class Plain(gymnasium.Env):
     observation_space: spaces.Space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
     action_space: spaces.Space = spaces.Box(-1, 1, (1,), np.float32)
 
-    def __init__(self, at: int = FAULT_AT, path: str | None = None):
+    def __init__(
+        self,
+        at: int = FAULT_AT,
+        path: str | None = None,
+        chosen: list[int] | None = None,
+    ):
         self.at, self.path = at, path
+        self.chosen = chosen or []  # episodes by the seed they are reset with
         self.life = self.t = 0
+        self.seed: int | None = None
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         super().reset(seed=seed)
-        self.t = 0
+        self.t, self.seed = 0, seed
         self.state = self.np_random.uniform(-1, 1, 3).astype(np.float32)
         return self.observe(), {}
 
@@ -85,11 +92,19 @@ class RaisesOnce(Plain):
         return super().reward()
 
 
-class RaisesOnBadStates(Plain):
-    """The same episode breaks every time it is played, others never do."""
+class RaisesResettingOnce(Plain):
+    def reset(self, *, seed=None, options=None):
+        if self.broken and not Path(self.path).exists():
+            Path(self.path).touch()
+            raise RuntimeError("the door is locked")
+        return super().reset(seed=seed, options=options)
+
+
+class RaisesInChosen(Plain):
+    """The chosen episodes break whenever they are played, others never do."""
 
     def reward(self):
-        if self.t == 3 and int(abs(self.state[0]) * 1000) % 3 == 0 and self.at:
+        if self.seed in self.chosen and self.t == 3:
             raise RuntimeError("a bad place")
         return super().reward()
 
@@ -159,6 +174,12 @@ class HugeObservation(Plain):
         return self.state.astype(np.float64) * (1e300 if self.broken else 1)
 
 
+class NanInChosen(Plain):
+    def observe(self):
+        bad = self.seed in self.chosen and self.t == 3
+        return np.full(3, np.nan, np.float32) if bad else self.state.copy()
+
+
 class OddReward(Plain):
     """Pays `pay` when broken; what is odd about it is for the subclasses to say."""
 
@@ -190,6 +211,18 @@ class HugestReward(OddReward):
     """Two of them overflow float64; met from the first step on."""
 
     pay = 1e308
+
+
+class HugeInChosen(Plain):
+    """Pays too much in the chosen episodes, and there alone."""
+
+    def reward(self):
+        return 1e38 if self.seed in self.chosen else super().reward()
+
+
+class ZeroReward(Plain):
+    def reward(self):
+        return 0.0
 
 
 class NoneReward(OddReward):
@@ -248,7 +281,7 @@ class Float64Observation(Plain):
         return self.state.astype(np.float64)
 
 
-class Contiguous(Plain):
+class Strided(Plain):
     """A view with a stride: the memory between its numbers is not its own."""
 
     def observe(self):

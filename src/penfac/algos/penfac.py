@@ -112,6 +112,7 @@ def init(key: PRNGKeyArray, plan: Plan, numbers: Numbers) -> State:
 
 
 def adam(lr: Scalar, numbers: Numbers) -> optax.GradientTransformation:
+    # in float32 throughout (D15)
     return optax.adam(lr, b1=numbers.adam_b1, b2=numbers.adam_b2, eps=1e-8)  # pyright: ignore[reportArgumentType]
 
 
@@ -285,7 +286,7 @@ def fit_actor(
     optimiser = adam(numbers.actor_lr, numbers)
     mu_old = mu(
         state, batch.obs, plan, numbers
-    )  # recomputed: `state` played this batch
+    )  # D14: `state` played this
     weight = pulling_weight(advantage, batch.mask, numbers)
     failed = numbers.hold_nonpositive * (advantage <= 0)
 

@@ -95,7 +95,7 @@ RANGES = {
     "critic_steps": Range(1, 10**6, "Table 2 keeps 1"),
     "critic_lr": Range(0, hint="Table 2 keeps 1e-3", open_low=True),
     "adam_b1": Range(0, 0.999999),
-    "adam_b2": Range(0, 0.999999999),
+    "adam_b2": Range(0, 0.9999999),  # nearer to 1 is 1 in float32
     "sigma": Range(1e-6, 100, "a standard deviation; actions span [-1, 1]"),
     "sigma_end": Range(1e-6, 100, "a standard deviation; actions span [-1, 1]"),
     "obs_clip": Range(0, open_low=True),
@@ -117,7 +117,8 @@ def check(cfg: Config) -> None:
         for size in getattr(cfg, key):
             if not 1 <= size <= 65536:
                 raise ConfigError(f"{key} = {size}: a layer needs 1 to 65536 units")
-    for key in ("actor_lr", "critic_lr", "d_target", "beta_start", "penalty"):
+    finite = ("actor_lr", "critic_lr", "d_target", "beta_start", "beta_min", "penalty")
+    for key in finite:
         if math.isinf(getattr(cfg, key)):
             raise ConfigError(f"{key} = inf: needs a finite number")
 
@@ -195,7 +196,7 @@ def numbers(cfg: Config) -> Numbers:
         beta_keep=b(cfg.beta_keep),
         beta_min=f(beta_min),
         beta_max=f(beta_max),
-        early_stop=b(cfg.early_stop),
+        early_stop=b(cfg.early_stop and cfg.trust_region),
         printed=b(cfg.distance == "printed"),
         penalty=f(cfg.penalty),
         actor_steps=i(cfg.actor_steps),

@@ -1,8 +1,8 @@
 """Built-in environments: collecting and learning are one compiled program.
 
 The program has a learner axis L always. On an accelerator all learners share one program;
-on a CPU each runs its own with L = 1, which is as fast there and makes `--seeds 8` end
-with the bits of eight single runs.
+on a CPU each runs its own with L = 1, so that `--seeds 8` ends with the bits of eight
+single runs.
 """
 
 import time

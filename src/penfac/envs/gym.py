@@ -81,7 +81,7 @@ def open_world(env_id: str, options: EnvOptions, watch: Watch | None = None) -> 
     watch.entered = time.monotonic()
     try:
         env = gymnasium.make(name, disable_env_checker=True, **kwargs)
-    except gymnasium.error.DependencyNotInstalled as error:
+    except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise ConfigError(f"{env_id}: {error}") from error
     except Exception as error:
         raise EnvironmentFault(

@@ -14,7 +14,7 @@ import scipy.special
 
 from penfac.core.noise import EXPLORATION_LAWS
 from penfac.envs.gym import World, non_finite
-from penfac.errors import EnvironmentFault
+from penfac.errors import Divergence, EnvironmentFault
 from penfac.policy import PolicyWeights, mean_action
 from penfac.randomness import Stream, env_seed, generator
 from penfac.types import EpisodeStats, Transitions
@@ -33,6 +33,16 @@ class Explorer(NamedTuple):
         mu = mean_action(self.weights, obs).astype(np.float64)
         action = EXPLORATION_LAWS[self.law](mu, self.sigma, uniform, scipy.special)
         return action.astype(np.float32)
+
+
+def finite(action: np.ndarray) -> np.ndarray:
+    """Weights that are finite but huge: no environment is to blame for what follows."""
+    if not np.isfinite(action).all():
+        raise Divergence(
+            "an action became non-finite, the actor's weights are too large; the last "
+            "good checkpoint is kept (a smaller actor_lr helps)"
+        )
+    return action
 
 
 class RunningWorlds(NamedTuple):
@@ -119,7 +129,12 @@ class HostWorlds:
                 self._finish(w, rows, stats)
                 self._start(w, next_episode)
                 next_episode += 1
-        return rows.by_world(), stats, next_episode
+        batch = rows.by_world()
+        if len(batch.reward) == 0:
+            raise EnvironmentFault(
+                f"{self.id}: every episode of a batch broke, nothing is left to learn from"
+            )
+        return batch, stats, next_episode
 
     def snapshot(self) -> RunningWorlds:
         """Where the worlds stand between two batches."""
@@ -188,7 +203,8 @@ class HostWorlds:
             self._draw(w)
         uniform = self.blocks[living, self.length[living] % NOISE_BLOCK]
         obs = self.obs[living]
-        action = act(obs, uniform)
+        with np.errstate(over="ignore", invalid="ignore"):
+            action = finite(act(obs, uniform))
         to_env = self.actions.to_env(action)
         k = len(living)
         next_obs, reward = np.empty_like(obs), np.empty(k)
@@ -339,7 +355,8 @@ def play_episodes(
     while alive.any():
         poll()
         living = np.flatnonzero(alive)
-        to_env = actions.to_env(act(obs[living], t))
+        with np.errstate(over="ignore", invalid="ignore"):
+            to_env = actions.to_env(finite(act(obs[living], t)))
         for i, w in enumerate(living):
             obs[w], reward, terminated, truncated = worlds[w].step(to_env[i, ...])
             with np.errstate(over="ignore"):

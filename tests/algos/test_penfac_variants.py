@@ -1,0 +1,272 @@
+"""Every value of the config, every preset, every arm of the ablation."""
+
+import dataclasses
+import typing
+
+import jax
+import numpy as np
+import pytest
+from conftest import SPEC
+
+from penfac import presets
+from penfac.algos import ALGORITHMS
+from penfac.algos import penfac as algorithm
+from penfac.algos.penfac_config import RANGES, Config, check, numbers, plan
+from penfac.configs import from_values, known_fields, to_values
+from penfac.errors import ConfigError
+
+WORDS = [
+    (key, word)
+    for key, kind in known_fields(Config).items()
+    if typing.get_origin(kind) is typing.Literal
+    for word in typing.get_args(kind)
+]
+# the paper's tasks, by names that Gymnasium, PyBullet and Roboschool give them
+TASKS = {
+    "Hopper-v5": "hopper",
+    "HalfCheetah-v5": "halfcheetah",
+    "Humanoid-v5": "humanoid",
+    "RoboschoolHalfCheetah-v2": "halfcheetah",
+    "HopperBulletEnv-v0": "hopper",
+    "Half_Cheetah-v9": "halfcheetah",
+    "Pendulum-v1": None,
+}
+
+
+@pytest.mark.parametrize(("key", "word"), WORDS)
+def test_every_word_of_the_config_runs(key, word, make_learner, batch, update):
+    """One finite update for each value of each choice."""
+    learner = make_learner(**{key: word})
+    check(learner.cfg)
+    new, metrics = update(learner.state, batch, learner.plan, learner.numbers)
+    assert metrics.finite
+    assert metrics.actor_steps > 0
+    assert not np.array_equal(new.critic[0][0], learner.state.critic[0][0])
+
+
+@pytest.mark.parametrize("key", ["trust_region", "beta_keep", "early_stop"])
+@pytest.mark.parametrize("value", [True, False])
+def test_every_switch_of_the_config_runs(key, value, make_learner, batch, update):
+    learner = make_learner(**{key: value})
+    _, metrics = update(learner.state, batch, learner.plan, learner.numbers)
+    assert metrics.finite
+
+
+def range_ends():
+    """(key, value) at the ends of each range that an update computes with.
+
+    Not the high end of a step count (it would run for ever), nor what only collectors
+    read.
+    """
+    collecting = ("episodes_per_update", "min_steps_per_update", "worlds", "sigma")
+    for key, bound in RANGES.items():
+        if key.startswith((*collecting, "steps_per_world")):
+            continue
+        if not bound.open_low:
+            yield key, bound.low
+        if bound.high < 1e3:
+            yield key, bound.high
+
+
+@pytest.mark.parametrize(("key", "end"), list(range_ends()))
+def test_the_ends_of_every_range_run(key, end, make_learner, batch, update):
+    """What `check` accepts gives finite updates, at the very edge too."""
+    kind = known_fields(Config)[key]
+    learner = make_learner(**({"beta_min": 0.0} | {key: kind(end)}))
+    check(learner.cfg)
+    state = learner.state
+    for _ in range(2):
+        state, metrics = update(state, batch, learner.plan, learner.numbers)
+        assert metrics.finite
+
+
+def test_a_linear_policy_without_hidden_layers_runs(make_learner, batch, update):
+    """actor_hidden = none: mu is linear in the observation."""
+    learner = make_learner(actor_hidden=(), actor_output="linear")
+    new, metrics = update(learner.state, batch, learner.plan, learner.numbers)
+    assert metrics.finite
+    ((w, b),) = new.actor.layers
+    raw = new._replace(observed=learner.state.observed)
+    obs = np.clip(np.asarray(batch.obs), -1, 1)
+    mu = algorithm.mu(raw, jax.numpy.asarray(obs), learner.plan, learner.numbers)
+    np.testing.assert_allclose(mu, obs @ np.asarray(w) + np.asarray(b), atol=1e-6)
+
+
+# --- presets --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env_id", TASKS)
+@pytest.mark.parametrize("name", presets.NAMES)
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_every_preset_is_a_config_that_passes(algo, name, env_id):
+    """Every preset, algorithm and task: typed, in range, and JSON gives it back."""
+    a = ALGORITHMS[algo]
+    cfg = from_values(a.config, presets.preset(algo, name, env_id) | a.overrides)
+    a.check(cfg)
+    assert from_values(a.config, to_values(cfg)) == cfg
+    assert presets.task_of(env_id) == TASKS[env_id]
+    if algo == "nfac":
+        assert (cfg.actor_update, cfg.trust_region) == ("cacla", False)
+
+
+@pytest.mark.parametrize("name", presets.NAMES)
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_every_preset_learns_from_a_batch(algo, name, batch, update):
+    """Two finite updates of every preset, with small networks."""
+    a = ALGORITHMS[algo]
+    cfg = from_values(a.config, presets.preset(algo, name, "Hopper-v5") | a.overrides)
+    cfg = dataclasses.replace(cfg, actor_hidden=(8,), critic_hidden=(8,))
+    shape, values = a.plan(cfg, SPEC), a.numbers(cfg)
+    state = a.init(jax.random.key(0), shape, values)
+    for _ in range(2):
+        state, metrics = update(state, batch, shape, values)
+        assert metrics.finite
+
+
+def test_tuned_is_the_config_by_default():
+    """No setting, one meaning: the preset `tuned` adds nothing to the defaults."""
+    for env_id in TASKS:
+        assert from_values(Config, presets.preset("penfac", "tuned", env_id)) == Config()
+
+
+# --- arms of a study ------------------------------------------------------------------
+
+# the paper's ablation (Fig. 4): each arm leaves one thing out; the last leaves out two
+ARMS = {
+    "PeNFAC": {},
+    "no trust region": {"trust_region": False},
+    "no lambda-returns": {"lam": 0.0},
+    "no fitted iteration": {"fitted_iterations": 1},
+    "CACLA update": {"actor_update": "cacla"},
+    "no batch norm": {"normalise_actor": "none"},
+    "NFAC": {"actor_update": "cacla", "trust_region": False},
+}
+FULL = {"normalise_actor": "batch-norm", "normalise_critic": "none"}
+
+
+def test_one_program_serves_every_arm_of_the_ablation(make_learner, batch):
+    """The seven arms differ in numbers only: traced once, and each learns otherwise."""
+    traces = []
+
+    def counted(state, batch, plan, numbers):
+        traces.append(plan)
+        return algorithm.update(state, batch, plan, numbers)
+
+    program = jax.jit(counted, static_argnums=2)
+    full = make_learner(**FULL)
+    results = {}
+    for name, arm in ARMS.items():
+        own = numbers(dataclasses.replace(full.cfg, **arm))
+        state = full.state._replace(beta=own.beta_start)
+        new, metrics = program(state, batch, full.plan, own)
+        assert metrics.finite
+        results[name] = np.concatenate([np.ravel(x) for x in jax.tree.leaves(new.actor)])
+    assert len(traces) == 1
+    names = list(results)
+    for i, a in enumerate(names):
+        for b in names[i + 1 :]:
+            assert not np.array_equal(results[a], results[b]), (a, b)
+
+
+@pytest.mark.parametrize("normalisation", ["none", "running"])
+def test_batch_norm_turned_off_in_the_numbers_is_a_program_without_it(
+    normalisation, make_learner, make_batch, update
+):
+    """Plan with batch norm, numbers without: the plain learner, over two updates."""
+    plain = make_learner(normalise_actor=normalisation, adam_b1=0.9)
+    roomy = make_learner(normalise_actor="batch-norm").plan
+    assert roomy == plain.plan._replace(batch_norm=True)
+    one, other = plain.state, plain.state
+    for seed in range(2):
+        batch = make_batch(seed)
+        one, expected = update(one, batch, plain.plan, plain.numbers)
+        other, metrics = update(other, batch, roomy, plain.numbers)
+        for a, b in ((one.actor, other.actor), (expected, metrics)):
+            jax.tree.map(
+                lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), a, b
+            )
+    np.testing.assert_array_equal(other.actor.scale, np.ones(3))
+    np.testing.assert_array_equal(other.actor.shift, np.zeros(3))
+
+
+def test_a_plan_is_hashable_and_says_what_shapes_the_program(make_learner):
+    """Numbers do not enter it: configs that differ in them share a plan."""
+    base = make_learner()
+    for change in ({"lam": 0.5}, {"actor_lr": 1.0}, {"actor_update": "spg"}):
+        assert make_learner(**change).plan == base.plan
+    for change in ({"actor_hidden": (4,)}, {"activation": "tanh"}, FULL):
+        other = make_learner(**change).plan
+        assert other != base.plan
+        assert hash(other) != hash(base.plan)
+
+
+def test_numbers_hold_what_the_config_says():
+    """Words become numbers: each choice of D8, D11, D12 and D3 in its place."""
+    cfg = Config(
+        gamma=0.5, time_limit="terminal", nonpositive="hold", advantage_scale="rms",
+        distance="printed", actor_update="spg", beta_start=3.0, beta_max=np.inf,
+        trust_region=True, normalise_actor="none", normalise_critic="running",
+    )  # fmt: skip
+    n = numbers(cfg)
+    assert (n.gamma, n.bootstrap, n.hold_nonpositive) == (0.5, 0, 1)
+    assert (bool(n.rms), bool(n.printed)) == (True, True)
+    assert tuple(map(float, n.rule)) == (0, 1, 1)
+    assert (n.beta_start, n.beta_max) == (3, np.inf)
+    switches = (n.actor_running, n.actor_batch_norm, n.critic_running)
+    assert [bool(s) for s in switches] == [False, False, True]
+    assert plan(cfg, SPEC).batch_norm is False
+
+
+# --- what cannot be meant -------------------------------------------------------------
+
+
+def outside():
+    """(key, value) just outside each range, and far outside it."""
+    for key, bound in RANGES.items():
+        kind = int if known_fields(Config)[key] is int else float
+        step = 1 if kind is int else 1e-3
+        yield key, kind(bound.low if bound.open_low else bound.low - step)
+        yield key, kind(-(10**9))
+        if np.isfinite(bound.high):
+            yield key, kind(bound.high + step)
+    for key, kind in known_fields(Config).items():
+        if kind is float or kind == float | None:
+            yield key, float("nan")
+            yield key, float("-inf")
+    for key in ("actor_lr", "critic_lr", "d_target", "beta_start", "penalty"):
+        yield key, float("inf")
+
+
+@pytest.mark.parametrize(("key", "value"), list(outside()))
+def test_a_value_out_of_range_is_refused_by_name(key, value):
+    """The message names the key, the value and the rule."""
+    with pytest.raises(ConfigError) as refused:
+        check(Config(**{key: value}))
+    message = str(refused.value)
+    assert message.startswith(f"{key} = {value}: needs ")
+    assert refused.value.exit_code == 2
+
+
+def test_every_number_of_the_config_has_a_range():
+    """A new number without a rule would let NaN through."""
+    kinds = known_fields(Config)
+    have_numbers = {k for k, kind in kinds.items() if kind in (int, float, float | None)}
+    assert set(RANGES) == have_numbers
+
+
+def test_beta_min_above_beta_max_is_refused():
+    with pytest.raises(ConfigError, match=r"beta_min = 2\.0: .*beta_max = 1\.0"):
+        check(Config(beta_min=2.0, beta_max=1.0))
+
+
+def test_an_infinite_floor_of_beta_is_refused():
+    """Infinity times the distance 0 of the first step is no number."""
+    with pytest.raises(ConfigError, match="beta_min = inf"):
+        check(Config(beta_min=np.inf, beta_max=np.inf))
+
+
+@pytest.mark.parametrize("key", ["actor_hidden", "critic_hidden"])
+@pytest.mark.parametrize("size", [0, -1, 65537])
+def test_a_layer_of_no_or_too_many_units_is_refused(key, size):
+    with pytest.raises(ConfigError, match=rf"{key} = {size}"):
+        check(Config(**{key: (64, size)}))

@@ -1,0 +1,276 @@
+"""The pages say what the code does: names resolve, tables agree, commands parse."""
+
+import ast
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import penfac
+import penfac.errors
+from penfac import catalogue, cli, presets, trial
+from penfac.algos.penfac import Metrics
+from penfac.engines.base import Counters, Progress
+from penfac.envs.builtin import BUILT_IN
+from penfac.recorder import tensorboard_tags
+from penfac.types import EpisodeStats
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
+COMMANDS = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def each(paths):
+    return pytest.mark.parametrize("path", paths, ids=lambda p: p.name)
+
+
+def in_backticks(text: str) -> list[str]:
+    """Inline code; code blocks left out."""
+    prose = re.sub(r"^(    .*|```.*?^```)$", "", text, flags=re.M | re.S)
+    return [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
+
+
+# --- names ---------------------------------------------------------------------------
+
+
+def resolve(name: str) -> object:
+    """What a dotted name stands for: modules first, then attributes."""
+    parts = name.split(".")
+    for k in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:k]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[k:]:
+            found = getattr(found, attribute)
+        return found
+    raise AttributeError(name)
+
+
+@each(PAGES)
+def test_every_name_of_ours_resolves(path):
+    text = path.read_text(encoding="utf-8")
+    for name in re.findall(r"`(penfac(?:\.\w+)+)[`(]", text):
+        resolve(name)
+
+
+@each(TEXTS)
+def test_every_file_named_is_there(path):
+    """`tests/core/test_returns.py`, with or without `::test_name`."""
+    text = path.read_text(encoding="utf-8")
+    pattern = r"((?:tests|src|examples|docs)/[\w/.-]+\.\w+)(?:::(\w+))?"
+    for file, test in re.findall(pattern, text):
+        assert (ROOT / file).is_file(), file
+        if test:
+            assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), test
+
+
+def public_functions(path: Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return [name for name in names if not name.startswith("_")]
+
+
+@each(sorted((ROOT / "src/penfac/core").glob("*.py")))
+def test_every_equation_is_in_the_index(path):
+    text = page("equations.md")
+    for name in public_functions(path):
+        assert f"`penfac.core.{path.stem}.{name}`" in text
+
+
+def test_every_test_in_the_index_is_in_the_file_of_its_section():
+    for section in page("equations.md").split("\n## ")[1:]:
+        files = re.findall(r"`(tests/[\w/]+\.py)`", section)
+        tests = "".join((ROOT / f).read_text(encoding="utf-8") for f in files)
+        for name in re.findall(r"`(test_\w+)`", section):
+            assert f"def {name}(" in tests, name
+
+
+# --- deviations ----------------------------------------------------------------------
+
+
+def numbers_in(text: str) -> set[int]:
+    return {int(n) for n in re.findall(r"\bD(\d+)\b", text)}
+
+
+def defined() -> list[int]:
+    return [int(n) for n in re.findall(r"^## D(\d+): ", page("deviations.md"), re.M)]
+
+
+def test_deviations_are_numbered_without_gaps():
+    assert defined() == list(range(1, len(defined()) + 1))
+
+
+def test_every_deviation_is_in_the_code_and_every_number_in_the_code_is_one():
+    source = ROOT / "src/penfac"
+    files = [*source.rglob("*.py"), *source.rglob("*.toml")]
+    used = set().union(*(numbers_in(f.read_text(encoding="utf-8")) for f in files))
+    assert used == set(defined())
+
+
+@each(TEXTS)
+def test_pages_use_deviations_that_exist(path):
+    assert numbers_in(path.read_text(encoding="utf-8")) <= set(defined())
+
+
+# --- tables --------------------------------------------------------------------------
+
+
+def rows(text: str, first: str) -> list[list[str]]:
+    """Cells of the table whose header starts with the column `first`."""
+    table = text[text.index(f"| {first} |") :].split("\n\n")[0].splitlines()
+    return [[c.strip() for c in line.strip("|").split("|")] for line in table[2:]]
+
+
+def cell(value: object) -> str:
+    if value is None or value == []:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def test_the_table_of_settings_is_the_presets():
+    """Every setting with what each preset says; a line that differs is shown as due."""
+    written = {r[0].strip("`"): r[2:] for r in rows(page("penfac.md"), "setting")}
+    table = catalogue.presets_table("penfac", "HalfCheetah-v5")
+    due = {r["setting"]: [cell(r[name]) for name in presets.NAMES] for r in table}
+    assert written == due
+
+
+@pytest.mark.parametrize("task", presets.TASKS)
+def test_the_authors_preset_keeps_what_tables_1_and_2_keep(task):
+    settings = presets.preset("penfac", "authors", f"{task}-v5")
+    for table in presets.tables().values():
+        for row in table["rows"].values():
+            kept = row["kept"]
+            kept = kept[task] if isinstance(kept, dict) else kept
+            assert settings[row["setting"]] == kept
+            assert kept in row["searched"]
+
+
+def test_every_metric_and_every_tag_is_explained():
+    metrics = {name: 0.0 for name in Metrics._fields if name != "finite"}
+    progress = Progress(metrics, 1, 1, EpisodeStats([0.0], [1]), 0.2, 0, {})
+    tags = tensorboard_tags(Counters(), progress, 0.0, 1.0, 1.0, 1.0)
+    text = page("penfac.md")
+    for name in [*metrics, *tags]:
+        assert f"`{name}`" in text, name
+
+
+def test_every_exit_code_is_explained():
+    written = {r[2].strip("`"): r[0] for r in rows(page("faults.md"), "code") if r[2]}
+    kinds = [
+        kind
+        for kind in vars(penfac.errors).values()
+        if isinstance(kind, type) and issubclass(kind, penfac.errors.PenfacError)
+    ]
+    assert set(written) == {kind.__name__ for kind in kinds}
+    for kind in kinds:
+        if kind is not penfac.errors.Interrupted:  # its codes are the signals'
+            assert written[kind.__name__] == str(kind.exit_code)
+
+
+def test_every_built_in_environment_is_listed_with_its_sizes():
+    written = {r[0].strip("`"): r[1] for r in rows(page("environments.md"), "id")}
+    sizes = {
+        env.spec.id: f"{env.spec.obs_dim}, {env.spec.action_dim}, {env.spec.horizon}"
+        for env in BUILT_IN.values()
+    }
+    assert written == sizes
+
+
+# --- commands ------------------------------------------------------------------------
+
+
+def command_lines(text: str) -> list[str]:
+    """Every `penfac ...` in a code block or in backticks."""
+    blocks = re.findall(r"^    (.*)$", text, re.M)
+    blocks += "\n".join(re.findall(r"^```.*?$(.*?)^```", text, re.M | re.S)).split("\n")
+    lines = [line.split(" #")[0].strip() for line in blocks] + in_backticks(text)
+    lines = [re.sub(r"^(\w+=\S+ )+", "", line) for line in lines]  # NAME=value before
+    found = [part for line in lines for part in re.split(r", (?=penfac )", line)]
+    commands = [line for line in found if re.match(r"penfac \w", line)]
+    return [line for line in commands if "--help" not in line]
+
+
+ALL_COMMANDS = [
+    pytest.param(line, id=f"{path.name}: {line}")
+    for path in TEXTS
+    for line in dict.fromkeys(command_lines(path.read_text(encoding="utf-8")))
+]
+
+
+class Understood(Exception):
+    """A command got as far as having something to do."""
+
+
+@pytest.mark.parametrize("line", ALL_COMMANDS)
+def test_every_command_shown_is_understood(line, monkeypatch):
+    """Options exist, and what `train` is asked for passes every check before it runs."""
+
+    def check_only(request, limits, listener):
+        trial.resolve(request)
+        raise Understood
+
+    def check_id(env_id):
+        if ":" not in env_id:  # a reader's own module is not here
+            known_id(env_id)
+
+    known_id = trial.check_id
+    monkeypatch.setattr(trial, "start", check_only)
+    monkeypatch.setattr(trial, "check_id", check_id)
+    _, name, *arguments = shlex.split(line)
+    if not arguments and name in COMMANDS and name != "train":
+        return  # only its name is mentioned
+    context = COMMANDS[name].make_context(name, arguments)
+    if name == "train":
+        with pytest.raises(Understood):
+            context.command.invoke(context)
+
+
+@each(TEXTS)
+def test_every_option_named_is_one(path):
+    options = {o for c in COMMANDS.values() for p in c.params for o in p.opts}
+    for code in in_backticks(path.read_text(encoding="utf-8")):
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", code):
+            assert option in options | {"--help"}, option
+
+
+# --- pages ---------------------------------------------------------------------------
+
+
+def anchors(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)
+    words = [re.sub(r"[^\w\- ]", "", h.lower()).strip() for h in headings]
+    return {w.replace(" ", "-") for w in words}
+
+
+@each(TEXTS)
+def test_every_link_leads_somewhere(path):
+    text = path.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        page = (path.parent / file).resolve() if file else path
+        assert page.exists(), target
+        if anchor:
+            assert anchor in anchors(page), target
+
+
+def test_the_version_is_the_same_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {penfac.__version__}\n" in citation
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## [{penfac.__version__}]" in changes
