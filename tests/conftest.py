@@ -3,6 +3,7 @@
 The shapes in the annotations of the equations are executed: the hook must be in place
 before anything of penfac is imported, so it comes first.
 """
+# ruff: noqa: E402
 
 import os
 

@@ -113,7 +113,7 @@ def test_layers_may_be_written_as_people_do(text, value):
 
 @pytest.mark.parametrize("text", ["64,wide", "64.5", "64;64"])
 def test_layers_that_are_no_whole_numbers_are_refused(text):
-    with pytest.raises(ConfigError, match="^hidden = "):
+    with pytest.raises(ConfigError, match=r"^hidden = "):
         parsed(f"hidden={text}")
 
 
@@ -128,7 +128,7 @@ def test_an_optional_number_is_a_number():
 
 def test_a_word_is_one_of_its_choices():
     assert parsed("word=cacla") == "cacla"
-    with pytest.raises(ConfigError, match="^word = CAC: is one of cac, cacla"):
+    with pytest.raises(ConfigError, match=r"^word = CAC: is one of cac, cacla"):
         parsed("word=CAC")
 
 
@@ -156,7 +156,7 @@ def test_an_unknown_key_suggests_the_nearest(wrong, meant):
         lambda: parse_settings(Config, [f"{wrong}=1"]),
         lambda: from_values(Config, {wrong: 1}),
     ):
-        with pytest.raises(ConfigError, match=f"^{wrong}: .*did you mean {meant}?"):
+        with pytest.raises(ConfigError, match=rf"^{wrong}: .*did you mean {meant}\?"):
             read()
 
 
@@ -262,5 +262,5 @@ def test_an_open_range_does_not_hold_its_low_end():
 
 def test_none_is_in_every_range():
     check_ranges(Sample(end=None), {"end": Range(1, 2)})
-    with pytest.raises(ConfigError, match="^end = "):
+    with pytest.raises(ConfigError, match=r"^end = "):
         check_ranges(Sample(end=3.0), {"end": Range(1, 2)})

@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import oracles
 import pytest
 from jaxtyping import TypeCheckError
 
+import oracles
 from penfac.nets import ACTIVATIONS, INITS, SMALL, init_layers, mlp
 from penfac.policy import ACTIVATIONS as NUMPY_ACTIVATIONS
 

@@ -112,9 +112,7 @@ def kept_and_searched(cell: str):
 )
 def test_the_tables_are_those_of_the_paper(name, label):
     """Every row of the LaTeX, kept and searched values, and no row more."""
-    printed = {
-        ROWS[row]: kept_and_searched(cell) for row, cell in table(label).items()
-    }
+    printed = {ROWS[row]: kept_and_searched(cell) for row, cell in table(label).items()}
     ours = {
         key: (row["kept"], row["searched"])
         for key, row in presets.tables()[name]["rows"].items()

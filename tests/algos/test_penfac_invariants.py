@@ -70,6 +70,18 @@ def test_more_padding_changes_nothing_but_rounding(make_learner, batch, update):
     near(short, long)
 
 
+def test_advantages_are_0_where_nothing_was_played(make_learner, batch):
+    """And elsewhere what they are without any padding, bit for bit."""
+    learner, dirty = make_learner(), soil(batch)
+    v, v_next = (jnp.sin(x[:, 0]) for x in (dirty.obs, dirty.next_obs))
+    ours = algorithm.advantages(v, v_next, dirty, learner.numbers)
+    real = np.asarray(batch.mask)
+    np.testing.assert_array_equal(ours[~real], 0)
+    played = jax.tree.map(lambda x: x[real], dirty)
+    alone = algorithm.advantages(v[real], v_next[real], played, learner.numbers)
+    np.testing.assert_array_equal(ours[real], alone)
+
+
 # --- order and weight of episodes -----------------------------------------------------
 
 
@@ -93,9 +105,7 @@ def joined(episodes, length) -> Transitions:
 
 
 @variants
-def test_the_order_of_episodes_does_not_matter(
-    settings, make_learner, batch, update
-):
+def test_the_order_of_episodes_does_not_matter(settings, make_learner, batch, update):
     """A batch is a set of episodes: permuted, the update is the same to rounding."""
     learner = make_learner(adam_b1=0.9, **settings)
     episodes, length = episodes_of(batch), len(batch.mask)
@@ -128,7 +138,9 @@ def test_an_episode_twice_pulls_twice(make_learner, batch, update):
     assert max(np.abs(x).max() for x in jax.tree.leaves(alone)) > 0.1
 
 
-def test_the_whole_batch_twice_leaves_the_critic_alone(make_learner, make_batch, update):
+def test_the_whole_batch_twice_leaves_the_critic_alone(
+    make_learner, make_batch, update
+):
     """The critic's loss is a mean over steps: twice every step is the same loss."""
     learner = make_learner(adam_b1=0.9)
     rows = [(5, "terminated", 0), (7, "truncated", 0), (6, "cut", 0)]

@@ -30,7 +30,9 @@ def trained(make_learner, make_batch, update, **settings):
 
 @pytest.mark.parametrize("normalisation", NORMALISATIONS)
 @pytest.mark.parametrize("output", ["tanh", "linear"])
-def test_the_numpy_policy_is_mu(normalisation, output, make_learner, make_batch, update):
+def test_the_numpy_policy_is_mu(
+    normalisation, output, make_learner, make_batch, update
+):
     """mean_action(policy(state), s) = mu(state, s) to 1e-6, in batches and one by one."""
     learner, state = trained(
         make_learner, make_batch, update,

@@ -6,8 +6,8 @@ import typing
 import jax
 import numpy as np
 import pytest
-from conftest import SPEC
 
+from conftest import SPEC
 from penfac import presets
 from penfac.algos import ALGORITHMS
 from penfac.algos import penfac as algorithm
@@ -126,7 +126,9 @@ def test_every_preset_learns_from_a_batch(algo, name, batch, update):
 def test_tuned_is_the_config_by_default():
     """No setting, one meaning: the preset `tuned` adds nothing to the defaults."""
     for env_id in TASKS:
-        assert from_values(Config, presets.preset("penfac", "tuned", env_id)) == Config()
+        assert (
+            from_values(Config, presets.preset("penfac", "tuned", env_id)) == Config()
+        )
 
 
 # --- arms of a study ------------------------------------------------------------------
@@ -160,7 +162,9 @@ def test_one_program_serves_every_arm_of_the_ablation(make_learner, batch):
         state = full.state._replace(beta=own.beta_start)
         new, metrics = program(state, batch, full.plan, own)
         assert metrics.finite
-        results[name] = np.concatenate([np.ravel(x) for x in jax.tree.leaves(new.actor)])
+        results[name] = np.concatenate(
+            [np.ravel(x) for x in jax.tree.leaves(new.actor)]
+        )
     assert len(traces) == 1
     names = list(results)
     for i, a in enumerate(names):
@@ -182,9 +186,7 @@ def test_batch_norm_turned_off_in_the_numbers_is_a_program_without_it(
         one, expected = update(one, batch, plain.plan, plain.numbers)
         other, metrics = update(other, batch, roomy, plain.numbers)
         for a, b in ((one.actor, other.actor), (expected, metrics)):
-            jax.tree.map(
-                lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), a, b
-            )
+            jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), a, b)
     np.testing.assert_array_equal(other.actor.scale, np.ones(3))
     np.testing.assert_array_equal(other.actor.shift, np.zeros(3))
 
@@ -250,7 +252,9 @@ def test_a_value_out_of_range_is_refused_by_name(key, value):
 def test_every_number_of_the_config_has_a_range():
     """A new number without a rule would let NaN through."""
     kinds = known_fields(Config)
-    have_numbers = {k for k, kind in kinds.items() if kind in (int, float, float | None)}
+    have_numbers = {
+        k for k, kind in kinds.items() if kind in (int, float, float | None)
+    }
     assert set(RANGES) == have_numbers
 
 

@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import oracles
 import pytest
 from scipy.stats import norm
 
+import oracles
 from penfac.core.actor import (
     ACTOR_RULES,
     ActorRule,

@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import oracles
 import pytest
 
+import oracles
 from penfac.core.normalise import (
     BATCH_NORM_RETENTION,
     batch_moments,
@@ -55,9 +55,13 @@ def test_running_statistics_equal_two_passes_over_everything(strict_dtypes):
     np.testing.assert_allclose(std, np.sqrt(variance), rtol=1e-5)
 
 
-def test_a_large_mean_costs_no_digits_of_the_variance(strict_dtypes):
-    """Mean 1e6, deviation 1, float32: E[x^2] - E[x]^2 has not one digit left here."""
-    batches = batches_of(count=20, size=500, mean=1e6)
+@pytest.mark.parametrize(("count", "size"), [(20, 500), (1, 20_000)])
+def test_a_large_mean_costs_no_digits_of_the_variance(count, size, strict_dtypes):
+    """Mean 1e6, deviation 1, float32: E[x^2] - E[x]^2 has not one digit left here.
+
+    Many batches, and one: the first has no mean to start from and must not sum 1e6s.
+    """
+    batches = batches_of(count=count, size=size, mean=1e6)
     seen = np.concatenate(batches)
     mean, variance = oracles.two_pass(seen)
     ours, std = running_moments(running_over(batches))

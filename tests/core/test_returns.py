@@ -5,12 +5,12 @@ from fractions import Fraction
 import jax
 import jax.numpy as jnp
 import numpy as np
-import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 
+import oracles
 from penfac.core.returns import (
     discounts,
     lambda_advantages,
@@ -35,9 +35,7 @@ def next_values(v, last, v_final):
     """V(s_{t+1}): of the next row inside an episode, of the final state at its end."""
     inside = [*v[1:], None]
     rows = zip(last, inside, v_final, strict=True)
-    return [
-        final if ended or after is None else after for ended, after, final in rows
-    ]
+    return [final if ended or after is None else after for ended, after, final in rows]
 
 
 def floats(x):
@@ -92,7 +90,7 @@ def test_lambda_returns_equal_their_definition_on_long_random_rows(seed):
     """The same in float64 with gamma = .99 and rows of 60 steps, to 1e-12."""
     rng = np.random.default_rng(seed)
     ends = rng.choice(ENDS, size=60, p=[0.88, 0.03, 0.03, 0.03, 0.03])
-    terminated, truncated, last = trajectory(ends)
+    terminated, _, last = trajectory(ends)
     reward, v, final = rng.normal(size=(3, 60))
     v_next = next_values(v, last, final)
     discount = np.where(terminated, 0.0, 0.99)
@@ -234,9 +232,7 @@ def test_a_shift_of_every_reward_is_absorbed_by_the_value(strict_dtypes):
     gamma, b = 0.9, 2.0
     shift = b / (1 - gamma)
     plain = advantages(reward, v, v_next, "truncated", gamma, 0.8)
-    shifted = advantages(
-        reward + b, v + shift, v_next + shift, "truncated", gamma, 0.8
-    )
+    shifted = advantages(reward + b, v + shift, v_next + shift, "truncated", gamma, 0.8)
     np.testing.assert_allclose(shifted, plain, atol=2e-5)
     # an absorbing end has no future to carry the shift
     ended = advantages(reward + b, v + shift, v_next + shift, "terminated", gamma, 0.8)

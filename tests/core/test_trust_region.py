@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import oracles
 import pytest
 
+import oracles
 from penfac.core.trust_region import (
     action_distance,
     adapt_beta,
@@ -109,7 +109,7 @@ def test_a_beta_clamped_to_0_stays_0(strict_dtypes):
 
 
 def test_on_target_is_where_beta_keeps(strict_dtypes):
-    """"Neither too near nor too far" is exactly where the rule leaves beta alone."""
+    """ "Neither too near nor too far" is exactly where the rule leaves beta alone."""
     for distance in np.linspace(0, 0.1, 101, dtype=np.float32):
         keeps = adapt_beta(1.0, jnp.asarray(distance), 0.03) == 1
         assert bool(on_target(jnp.asarray(distance), 0.03)) == bool(keeps)

@@ -32,7 +32,7 @@ def reset_seeds(seed: int, *episodes: int) -> list[int]:
     return [env_seed(seed, Stream.TRAIN_RESET, e) for e in episodes]
 
 
-# --- environments that break the contract --------------------------------------------------
+# --- environments that break the contract ---------------------------------------------
 
 FAULTS = {  # environment -> what the line must say
     "RaisesBuilding": "building it raised RuntimeError: no licence for this robot",
@@ -118,7 +118,7 @@ def test_a_hanging_environment_is_left(env, tmp_path):
     assert status(RUN)["state"] == "failed"
 
 
-# --- replacing broken worlds -----------------------------------------------------------------
+# --- replacing broken worlds ----------------------------------------------------------
 
 
 def test_env_restarts_replaces_a_broken_world(tmp_path):
@@ -189,7 +189,7 @@ def test_faults_are_counted_across_a_resume():
     same_end(RUN, halved)
 
 
-# --- one of several ----------------------------------------------------------------------------
+# --- one of several -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("env", "code"), [("RaisesInChosen", 3), ("HugeInChosen", 4)])
@@ -223,7 +223,7 @@ def test_divergence_is_4_and_keeps_what_was_good(setting):
     Policy.load(RUN)  # refuses what is not finite
 
 
-# --- spaces we cannot learn in ------------------------------------------------------------------
+# --- spaces we cannot learn in --------------------------------------------------------
 
 REFUSED = {
     "Discrete": ("Discrete", "need a Box"),
@@ -248,7 +248,7 @@ def test_unfit_space_is_2_and_leaves_nothing(env):
     assert not Path("runs").exists()
 
 
-# --- odd, but legal -------------------------------------------------------------------------------
+# --- odd, but legal -------------------------------------------------------------------
 
 LEGAL = {
     "Plain": (),

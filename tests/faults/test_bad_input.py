@@ -11,7 +11,7 @@ from tests.faults.commands import BAD, TINY, command
 RUN = Path("runs/penfac/test")
 
 
-# --- environments by name -----------------------------------------------------------------------
+# --- environments by name -------------------------------------------------------------
 
 
 def test_unknown_environment_suggests_three():
@@ -69,7 +69,7 @@ def test_a_module_that_raises_is_3(tmp_path, monkeypatch):
     assert "importing broken_module raised ZeroDivisionError" in result.line
 
 
-# --- nonsense on the command line ---------------------------------------------------------------
+# --- nonsense on the command line -----------------------------------------------------
 
 NONSENSE = [  # options -> what the line must say: the value, then the rule
     (["--set", "gamma=1.5"], ["gamma = 1.5", "at least 0 and at most 1"]),

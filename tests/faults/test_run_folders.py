@@ -1,18 +1,31 @@
 """Run folders that are busy, full, refused, edited or damaged."""
 
+import contextlib
+import errno
+import hashlib
 import json
 import os
+import resource
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save
 from tests.faults.commands import (
     BAD,
     TINY,
     command,
+    same_end,
+    status,
 )
+
+from penfac import runs
+from penfac.engines.host import HostEngine
+from penfac.runs import read_csv
 
 RUN = Path("runs/penfac/test")
 
@@ -21,13 +34,20 @@ def train(env: str, *more: object, name: str = "test"):
     return command("train", "--env", f"{BAD}{env}-v0", *TINY, "--name", name, *more)
 
 
-# --- run folders ----------------------------------------------------------------------------------
+# --- run folders --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def one_run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("finished")
+    assert train("Plain", "--checkpoint-every", "0s", "--out", out).code == 0
+    return out
 
 
 @pytest.fixture
-def finished():
-    """A finished run of two updates."""
-    assert train("Plain").code == 0
+def finished(one_run):
+    """A finished run of two updates, to be spoiled."""
+    shutil.copytree(one_run, "runs")
     return RUN
 
 
@@ -148,11 +168,13 @@ def test_junk_in_config_never_ends_in_a_traceback(finished, key):
         for verb in ("resume", "eval"):
             result = command(verb, finished)
             harmless = key == "penfac" and junk == "junk"  # a word for people
-            harmless |= verb == "eval" and key in ("restarts", "format", "engine")
+            # eval plays a policy: how it was trained is nothing to it
+            unused = ("restarts", "engine", "env_options", "config", "eval_unit")
+            harmless |= verb == "eval" and key in unused
             harmless |= key == "format" and junk in (True, -1)
             assert result.code in ((0, 2, 5) if harmless else (2, 5)), (verb, junk)
             if result.code:
-                assert str(finished) in result.line
+                assert "penfac: " in result.line
     file.write_text(json.dumps(original))
     assert command("resume", finished).code == 0
 
@@ -196,3 +218,306 @@ def test_lines_after_the_checkpoint_are_cut(finished):
     file.write_bytes(original + b"3,150,15,torn")
     assert command("resume", finished).code == 0
     assert file.read_bytes() == original
+
+
+# --- forged checkpoints -------------------------------------------------------------------
+
+
+def newest(run: Path) -> Path:
+    return max((run / "checkpoints").glob("update-*"))
+
+
+def forge(run: Path, change) -> None:
+    """Change the newest checkpoint and sign it again, so that only its content is wrong."""
+    folder = newest(run)
+    for other in set((run / "checkpoints").iterdir()) - {folder}:
+        shutil.rmtree(other)
+    arrays = load_file(folder / "state.safetensors")
+    meta = json.loads((folder / "state.json").read_text())
+    change(arrays, meta)
+    data = save(arrays)
+    meta |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    meta["seal"] = runs._seal(meta)
+    (folder / "state.safetensors").write_bytes(data)
+    (folder / "state.json").write_text(json.dumps(meta))
+
+
+BIAS = "state.actor.layers.0.1"
+
+
+def spoil_nan(arrays, meta):
+    arrays[BIAS][0] = np.nan
+
+
+def spoil_missing(arrays, meta):
+    del arrays[BIAS]
+
+
+def spoil_extra(arrays, meta):
+    arrays["state.actor.layers.7.1"] = np.zeros(4, np.float32)
+
+
+def spoil_shape(arrays, meta):
+    arrays[BIAS] = np.zeros(5, np.float32)
+
+
+def spoil_dtype(arrays, meta):
+    arrays[BIAS] = arrays[BIAS].astype(np.float64)
+
+
+def spoil_counters(arrays, meta):
+    meta["counters"]["surprise"] = 1
+
+
+def spoil_identity(arrays, meta):
+    del meta["identity"]
+
+
+def spoil_marks(arrays, meta):
+    meta["csv"] = {}
+
+
+def spoil_format(arrays, meta):
+    meta["format"] = 2
+
+
+SPOILED = {
+    spoil_nan: f"{BIAS} holds a non-finite number",
+    spoil_missing: f"{BIAS} is not in the file",
+    spoil_extra: "state.actor.layers.7.1 is not in the config",
+    spoil_shape: f"{BIAS}: file float32(5,), config float32(4,)",
+    spoil_dtype: f"{BIAS}: file float64(4,), config float32(4,)",
+    spoil_counters: "not one of ours",
+    spoil_identity: "not one of ours",
+    spoil_marks: "not one of ours",
+    spoil_format: "written in format 2, we read up to 1",
+}
+
+
+@pytest.mark.parametrize("change", SPOILED, ids=lambda f: f.__name__)
+def test_a_checkpoint_that_does_not_fit_is_5(finished, change):
+    forge(finished, change)
+    before = (finished / "progress.csv").read_bytes()
+    result = command("resume", finished)
+    assert result.code == 5
+    assert SPOILED[change] in result.line
+    assert (finished / "progress.csv").read_bytes() == before
+
+
+def test_running_worlds_that_do_not_fit_are_5():
+    more = ("--set=collect=steps", "--set=worlds=2", "--set=steps_per_world=15")
+    assert train("Plain", *more).code == 0
+
+    def drop_world(arrays, meta):
+        arrays["worlds.['length']"] = arrays["worlds.['length']"][:1]
+
+    def drop_all(arrays, meta):
+        del arrays["worlds.['episode']"]
+
+    def wrong_place(arrays, meta):
+        arrays["worlds.['obs']"] += 1
+
+    for change, code in ((wrong_place, 3), (drop_world, 5), (drop_all, 5)):
+        copy = RUN.parent / change.__name__
+        shutil.copytree(RUN, copy)
+        forge(copy, change)
+        result = command("resume", copy)
+        assert result.code == code, change
+        assert "penfac: " in result.line
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(finished):
+    shutil.copytree(finished, RUN.parent / "whole")
+    data = newest(finished) / "state.safetensors"
+    data.write_bytes(data.read_bytes()[:-1])
+    result = command("resume", finished)
+    assert result.code == 0
+    assert "# skipped a damaged checkpoint" in result.out
+    assert "truncated, expected" in result.out
+    same_end(finished, RUN.parent / "whole")
+
+
+def test_all_checkpoints_damaged_is_5_and_nothing_is_touched(finished):
+    for file in finished.glob("checkpoints/*/state.safetensors"):
+        file.write_bytes(b"x" + file.read_bytes()[1:])
+    kept = [p for p in finished.rglob("*") if p.is_file()]
+    kept = [p for p in kept if p.name not in ("lock", "log.txt", "status.json")]
+    before = {p: p.read_bytes() for p in kept}
+    result = command("resume", finished)
+    assert result.code == 5
+    assert "sha256" in result.line
+    assert {p: p.read_bytes() for p in kept} == before
+
+
+def test_a_damaged_policy_is_5(finished):
+    file = finished / "policy" / "policy.safetensors"
+    data = file.read_bytes()
+    for damaged in (data[:-1], data[:-9] + b"12345678" + data[-1:], b"", b"junk"):
+        file.write_bytes(damaged)
+        result = command("eval", finished)
+        assert result.code == 5
+        assert "policy.safetensors" in result.line
+    file.unlink()
+    assert command("eval", finished).code == 5
+    (file.parent / "policy.json").unlink()
+    file.parent.rmdir()
+    result = command("eval", finished)
+    assert result.code == 2
+    assert "penfac resume" in result.line
+
+
+def test_a_policy_of_another_environment_is_2(finished):
+    edit(finished / "config.json", env=f"{BAD}Shaped-v0")
+    result = command("eval", finished, "--episodes", 1)
+    assert result.code == 2
+    assert "3 inputs and 1 actions" in result.line
+    assert "has 3 and 6" in result.line
+
+
+def test_counters_do_not_wrap(finished):
+    """Ten thousand million steps are past 32 bits and past a float's whole numbers."""
+    far = 10**10 + 1
+
+    def advance(arrays, meta):
+        meta["counters"] |= {"step": far, "episode": 10**9, "evaluated_at": far}
+        meta["counters"] |= {"next_eval": far + 49}
+
+    forge(finished, advance)
+    result = command("resume", finished, "-n", far + 100)
+    assert (result.code, result.err) == (0, "")
+    rows = read_csv(finished / "progress.csv")[2:]
+    assert [row["step"] for row in rows] == [str(far + 50), str(far + 100)]
+    assert [row["episode"] for row in rows] == [str(10**9 + 5), str(10**9 + 10)]
+    evaluated = {row["step"] for row in read_csv(finished / "evaluations.csv")}
+    assert {str(far + 50), str(far + 100)} <= evaluated
+
+
+# --- disks that fail ----------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def largest_file(size: int):
+    """No file of this process may grow beyond `size` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_7_and_loses_nothing(finished):
+    """Whatever file is the first that cannot grow: one line, and resuming ends the same."""
+    sizes = sorted({p.stat().st_size for p in finished.rglob("*") if p.is_file()})
+    failures = 0
+    for size in sizes:
+        for limit in (size - 1, size // 2):
+            name = f"limit-{limit}"
+            run = RUN.parent / name
+            with largest_file(max(limit, 1)):
+                result = train("Plain", "--checkpoint-every", "0s", name=name)
+            if result.code == 0:
+                continue
+            failures += 1
+            assert result.code == 7, result
+            assert "File too large" in result.line
+            assert not list(run.rglob(".tmp-*"))
+            if (run / "config.json").exists():
+                assert command("resume", run).code == 0
+                same_end(run, finished)
+            shutil.rmtree(run)
+    assert failures > 5
+
+
+class Failing:
+    """A function that fails with ENOSPC from its n-th call on."""
+
+    def __init__(self, function, n: int):
+        self.function, self.left = function, n
+
+    def __call__(self, *args, **kwargs):
+        self.left -= 1
+        if self.left <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self.function(*args, **kwargs)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9, 14])
+@pytest.mark.parametrize("name", ["fsync", "rename", "replace"])
+def test_no_space_is_7_and_loses_nothing(finished, monkeypatch, name, n):
+    run = RUN.parent / "full"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, name, Failing(getattr(os, name), n))
+        result = train("Plain", "--checkpoint-every", "0s", name="full")
+    if result.code == 0:
+        assert name == "rename"  # few checkpoints, fewer than n
+    else:
+        assert result.code == 7
+        assert "no space left on the disk" in result.line
+        assert str(run) in result.line
+    if not (run / "config.json").exists():
+        return
+    assert not list(run.rglob(".tmp-*"))
+    assert command("resume", run).code == 0
+    same_end(run, finished)
+
+
+def test_a_folder_that_becomes_read_only_says_where_its_status_went(monkeypatch):
+    ready = train("Plain")  # everything is compiled
+    assert ready.code == 0
+    original, calls = open, []
+
+    def refuse(file, mode="r", *args, **kwargs):
+        calls.append(file)
+        if len(calls) > 20 and set(mode) & set("wax+"):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(file))
+        return original(file, mode, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "open", refuse, raising=False)
+        result = train("Plain", "--checkpoint-every", "0s", name="refused")
+    assert result.code == 7
+    assert "the file system is read-only" in result.line
+    where = Path(result.line.split("status is in ")[1])
+    try:
+        document = json.loads(where.read_text())
+        assert document["exit_code"] == 7
+        assert document["resumable"]
+    finally:
+        where.unlink()
+    assert command("resume", RUN.parent / "refused").code == 0
+    same_end(RUN.parent / "refused", RUN)
+
+
+# --- faults of ours -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (RuntimeError("a bug\nof ours"), 1, "unexpected RuntimeError: a bug of ours"),
+        (RuntimeError("RESOURCE_EXHAUSTED: 9 GB"), 8, "out of device memory"),
+        (MemoryError(), 8, "out of memory"),
+    ],
+)
+def test_what_goes_wrong_in_an_update_loses_no_update(
+    finished, monkeypatch, error, code, words
+):
+    run, calls = RUN.parent / "broken", []
+    update = HostEngine._update
+
+    def fail_later(self, *args):
+        calls.append(args)
+        if len(calls) == 2:
+            raise error
+        return update(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HostEngine, "_update", fail_later)
+        result = train("Plain", name="broken")
+    assert result.code == code
+    assert words in result.line
+    assert "Traceback" in (run / "log.txt").read_text()
+    assert status(run)["last_checkpoint"] == 1  # long before a checkpoint was due
+    assert command("resume", run).code == 0
+    same_end(run, finished)

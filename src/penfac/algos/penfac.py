@@ -284,9 +284,7 @@ def fit_actor(
 ) -> ActorFit:
     """Adam steps toward the good actions, held near the policy that played  (Sec. 5.2)."""
     optimiser = adam(numbers.actor_lr, numbers)
-    mu_old = mu(
-        state, batch.obs, plan, numbers
-    )  # D14: `state` played this
+    mu_old = mu(state, batch.obs, plan, numbers)  # D14: `state` played this
     weight = pulling_weight(advantage, batch.mask, numbers)
     failed = numbers.hold_nonpositive * (advantage <= 0)
 

@@ -113,11 +113,11 @@ class DeviceEngine:
     def _advance_group(self, group: "Group", rows: dict[int, tuple[int, Counters]]):
         started = time.perf_counter()
         size = len(group.seeds)
-        sigma, first = np.zeros(size, np.float32), np.zeros(size, np.int32)
+        sigma, first = np.zeros(size, np.float32), np.zeros(size, np.uint32)
         active = np.zeros(size, bool)
         for row, (_, counters) in rows.items():
             sigma[row] = self.job.sigma(counters.step)
-            first[row] = counters.episode
+            first[row] = counters.episode % 2**32  # it names keys, and a key has 32 bits
             active[row] = True
         sigma = np.where(active, sigma, np.float32(self.job.cfg.sigma))
         group.states, group.worlds, metrics, steps, finished = self.advance_program(
@@ -158,9 +158,9 @@ class DeviceEngine:
             if not rows:
                 continue
             self.job.poll()
-            which = np.zeros(len(group.seeds), np.int32)
+            which = np.zeros(len(group.seeds), np.uint32)
             for row, (_, counters) in rows.items():
-                which[row] = 0 if fixed else counters.evaluations
+                which[row] = 0 if fixed else counters.evaluations % 2**32
             played = self.evaluate_program(group.states, group.seeds, which, episodes)
             returns, lengths, terminated = jax.device_get(played)
             for row, (i, _) in rows.items():

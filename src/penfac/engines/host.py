@@ -71,6 +71,7 @@ class HostEngine:
     def _advance(self, i: int, counters: Counters) -> Progress:
         cfg, worlds, algo = self.job.cfg, self.worlds[i], self.job.algo
         started, env_before = time.perf_counter(), worlds.env_seconds
+        worlds.faults = counters.faults  # a resumed run has used up its restarts too
         sigma = self.job.sigma(counters.step)
         weights = algo.policy(self.states[i], self.plan, self.numbers)
         act = Explorer(weights, cfg.exploration, sigma)

@@ -114,6 +114,7 @@ class World:
         self, env_id: str, env: gymnasium.Env, options: EnvOptions, watch: Watch
     ):
         self.id, self.watch = env_id, watch
+        self.seconds = 0.0  # spent in the environment's own step
         self.actions = action_scale(env_id, env.action_space, options)
         if options.flatten_obs and isinstance(env.observation_space, spaces.Dict):
             env = gymnasium.wrappers.FlattenObservation(env)
@@ -148,7 +149,7 @@ class World:
         return obs
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
-        self.watch.entered = time.monotonic()
+        entered = self.watch.entered = time.monotonic()
         try:
             obs, reward, terminated, truncated, _ = self.env.step(action)
         except Exception as error:
@@ -157,6 +158,7 @@ class World:
             ) from error
         finally:
             self.watch.entered = None
+            self.seconds += time.monotonic() - entered
         paid = reward if isinstance(reward, float) else self._reward(reward)
         try:
             ended, cut = bool(terminated), bool(truncated)
@@ -185,8 +187,7 @@ class World:
             raise EnvironmentFault(
                 f"{self.id}: {when} gave an observation of type {obs.dtype}, not numbers"
             )
-        with np.errstate(over="ignore"):  # 1e300 becomes inf here and is caught as such
-            return obs.astype(np.float32).reshape(-1)  # a copy: some reuse their buffer
+        return obs.astype(np.float32).reshape(-1)  # a copy: some reuse their buffer
 
     def _reward(self, reward: Any) -> float:
         try:

@@ -67,7 +67,7 @@ def _advance(env: JaxEnv, state, action, keys):
 def _explore(mu, law: str, sigma: Float[Array, " L"], keys) -> Float[Array, "L W m"]:
     shape = mu.shape[-1:]
     uniform = jax.vmap(jax.vmap(lambda k: jax.random.uniform(k, shape)))(keys)
-    return EXPLORATION_LAWS[law](mu, sigma[:, None, None], uniform)
+    return jax.vmap(EXPLORATION_LAWS[law])(mu, sigma, uniform)
 
 
 def _fold(keys: Array, t: Array) -> Array:
@@ -87,7 +87,7 @@ def collect_episodes(
 ) -> tuple[Transitions, Finished]:
     """Whole episodes number first, first + 1, ... of every learner, as [L, W * T] steps."""
     horizon = env.spec.horizon
-    number = first[:, None] + jnp.arange(episodes)[None, :]
+    number = first[:, None] + jnp.arange(episodes, dtype=first.dtype)[None, :]
     state = jax.vmap(jax.vmap(env.reset))(
         stream_keys(seeds, Stream.TRAIN_RESET, number)
     )

@@ -5,7 +5,6 @@ Every episode has a number; its reset seed and its noise follow from (run seed, 
 """
 
 import contextlib
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,6 +18,8 @@ from penfac.policy import PolicyWeights, mean_action
 from penfac.randomness import Stream, env_seed, generator
 from penfac.types import EpisodeStats, Transitions
 
+# overflow makes an infinity that is caught as such; a warning would say it twice
+QUIETLY = np.errstate(over="ignore", invalid="ignore")
 NOISE_BLOCK = 128  # steps of noise drawn at once
 
 
@@ -79,10 +80,10 @@ class HostWorlds:
         self.blocks = np.zeros((count, NOISE_BLOCK, m))
         self.played: list[list[np.ndarray]] = [[] for _ in range(count)]
         self.restarts, self.faults = restarts, 0
-        self.env_seconds = 0.0
 
     # --- whole episodes, the paper's way ---------------------------------------------
 
+    @QUIETLY
     def collect_episodes(
         self, act: Explorer, first: int, episodes: int, min_steps: int
     ) -> tuple[Transitions, EpisodeStats, int]:
@@ -114,6 +115,7 @@ class HostWorlds:
 
     # --- worlds that go on across updates --------------------------------------------
 
+    @QUIETLY
     def collect_steps(
         self, act: Explorer, next_episode: int, steps: int
     ) -> tuple[Transitions, EpisodeStats, int]:
@@ -169,6 +171,11 @@ class HostWorlds:
                     "resumed exactly; use collect=episodes with this environment"
                 )
 
+    @property
+    def env_seconds(self) -> float:
+        """Time spent in the environments' own step so far."""
+        return sum(world.seconds for world in self.worlds)
+
     def close(self) -> None:
         for world in self.worlds:
             world.close()
@@ -203,14 +210,12 @@ class HostWorlds:
             self._draw(w)
         uniform = self.blocks[living, self.length[living] % NOISE_BLOCK]
         obs = self.obs[living]
-        with np.errstate(over="ignore", invalid="ignore"):
-            action = finite(act(obs, uniform))
+        action = finite(act(obs, uniform))
         to_env = self.actions.to_env(action)
         k = len(living)
         next_obs, reward = np.empty_like(obs), np.empty(k)
         terminated, truncated = np.zeros(k, bool), np.zeros(k, bool)
         failed: list[int] = []
-        started = time.perf_counter()
         for i, w in enumerate(living):
             try:
                 step = self.worlds[w].step(to_env[i, ...])  # an array even of shape ()
@@ -219,7 +224,6 @@ class HostWorlds:
                 self._rebuild(w, fault, to_env[i])
                 next_obs[i], reward[i] = obs[i], 0.0
                 failed.append(int(w))
-        self.env_seconds += time.perf_counter() - started
         if not (np.isfinite(next_obs).all() and np.isfinite(reward).all()):
             failed += self._throw_away_non_finite(living, next_obs, reward, to_env)
         rows.append(
@@ -228,8 +232,7 @@ class HostWorlds:
         )  # fmt: skip
         self.obs[living] = next_obs
         self.length[living] += 1
-        with np.errstate(over="ignore"):  # the guard of the update hears of it
-            self.returned[living] += reward
+        self.returned[living] += reward
         if remember:
             for i, w in enumerate(living):
                 self.played[w].append(action[i])
@@ -337,6 +340,7 @@ def _transitions(columns: list[Any], order: np.ndarray) -> Transitions:
     )
 
 
+@QUIETLY
 def play_episodes(
     worlds: list[World],
     act: Callable[[np.ndarray, int], np.ndarray],
@@ -355,12 +359,10 @@ def play_episodes(
     while alive.any():
         poll()
         living = np.flatnonzero(alive)
-        with np.errstate(over="ignore", invalid="ignore"):
-            to_env = actions.to_env(finite(act(obs[living], t)))
+        to_env = actions.to_env(finite(act(obs[living], t)))
         for i, w in enumerate(living):
             obs[w], reward, terminated, truncated = worlds[w].step(to_env[i, ...])
-            with np.errstate(over="ignore"):
-                returns[w] += reward
+            returns[w] += reward
             if not (np.isfinite(returns[w]) and np.isfinite(obs[w]).all()):
                 good = np.isfinite(returns[w])
                 what, bad = ("observation", obs[w]) if good else ("return", returns[w])

@@ -1,0 +1,238 @@
+"""The device engine: one program, a learner axis, and nobody reaches anybody else."""
+
+import jax
+import numpy as np
+import pytest
+from tests.engines.jobs import digest, finish, learn, make_job, never
+
+from penfac.engines.base import Counters
+from penfac.engines.device import DeviceEngine, episodes_for
+from penfac.envs.builtin import BUILT_IN
+from penfac.envs.gym import EnvOptions
+from penfac.errors import Divergence
+from penfac.train import Evaluated, Failed, Schedule, Updated
+
+ENV, SEEDS, STEPS = "penfac/LQR-v0", [5, 6, 7], 300  # three updates of 2 x 50 steps
+
+
+def together(job, seeds) -> DeviceEngine:
+    """All learners in one program, as on an accelerator."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax, "default_backend", lambda: "gpu")
+        engine = DeviceEngine(job, seeds)
+    assert len(engine.groups) == 1
+    return engine
+
+
+def like(engine: DeviceEngine, make, seeds) -> DeviceEngine:
+    """Another engine with the same job, its programs not compiled again."""
+    other = make(engine.job, seeds)
+    other.advance_program = engine.advance_program
+    other.evaluate_program = engine.evaluate_program
+    return other
+
+
+@pytest.fixture(scope="module")
+def trio():
+    """Three learners of one program after three updates."""
+    engine = together(make_job(ENV, steps=STEPS, sigma_end=0.1), SEEDS)
+    events = finish(engine, 3, never(STEPS))
+    return engine, events, [digest(engine, i) for i in range(3)]
+
+
+@pytest.fixture(scope="module")
+def single():
+    """Three learners with a program of their own each, after three updates."""
+    engine = DeviceEngine(make_job(ENV, steps=STEPS, sigma_end=0.1), SEEDS)
+    finish(engine, 3, never(STEPS))
+    return engine, [digest(engine, i) for i in range(3)]
+
+
+# --- learners do not meet ----------------------------------------------------------------
+
+
+def test_a_learner_that_diverges_stops_alone(trio):
+    """Learner 0 of one program gets weights that overflow: it fails in its first update
+    and keeps its state, the others keep every bit."""
+    engine, _, undisturbed = trio
+    other = like(engine, together, SEEDS)
+    arrays = other.snapshot(0)
+    bad = {
+        k: np.full_like(v, 1e30) if ".critic." in k else v for k, v in arrays.items()
+    }
+    assert any((bad[k] != arrays[k]).any() for k in bad)
+    other.restore(0, bad)
+    before = digest(other, 0)
+    events = finish(other, 3, never(STEPS))
+    (failure,) = [e for e in events if isinstance(e, Failed)]
+    assert failure.learner == 0
+    assert isinstance(failure.error, Divergence)
+    assert digest(other, 0) == before
+    assert [digest(other, i) for i in (1, 2)] == undisturbed[1:]
+
+
+def test_permuting_seeds_permutes_the_ends(trio):
+    """A learner's row in the program does not reach its bits."""
+    engine, _, ends = trio
+    order = [2, 0, 1]
+    other = like(engine, together, [SEEDS[k] for k in order])
+    finish(other, 3, never(STEPS))
+    assert [digest(other, place) for place in range(3)] == [ends[k] for k in order]
+    assert len(set(ends)) == 3
+
+
+def test_one_program_and_many_agree(trio, single):
+    """Three learners in one program and three alone: the same numbers to float32."""
+    for i in range(3):
+        one, other = trio[0].snapshot(i), single[0].snapshot(i)
+        assert one.keys() == other.keys()
+        for key in one:
+            np.testing.assert_allclose(
+                one[key], other[key], rtol=1e-3, atol=1e-4, err_msg=key
+            )
+
+
+def test_seeds_together_end_as_each_alone(single):
+    """On a CPU eight seeds are eight single runs, bit for bit."""
+    engine, ends = single
+    alone = like(engine, DeviceEngine, [SEEDS[2]])
+    finish(alone, 1, never(STEPS))
+    assert digest(alone, 0) == ends[2]
+
+
+def test_a_learner_that_is_not_due_keeps_every_bit(trio):
+    """Advancing learner 1 alone leaves the rows of the others as they were."""
+    engine = like(trio[0], together, SEEDS)
+    before = [digest(engine, i) for i in range(3)]
+    ((i, progress),) = engine.advance([(1, Counters())])
+    assert i == 1
+    assert progress.steps == 100
+    after = [digest(engine, i) for i in range(3)]
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True]
+
+
+# --- evaluation --------------------------------------------------------------------------
+
+
+def test_evaluating_more_often_changes_no_bit_of_learning(single):
+    engine, ends = single
+    other = like(engine, DeviceEngine, SEEDS)
+    finish(other, 3, Schedule(STEPS, 1, 1))
+    assert [digest(other, i) for i in range(3)] == ends
+
+
+def test_an_evaluation_leaves_everything_as_it_was(single):
+    """It repeats its returns when fixed, and plays other states when not."""
+    engine, ends = single
+
+    def returns(number: int, fixed: bool) -> list[float]:
+        due = [(0, Counters(evaluations=number))]
+        ((_, played),) = engine.evaluate(due, 1, fixed)
+        return played[0]
+
+    assert returns(0, True) == returns(5, True) == returns(0, False)
+    assert len({r for n in range(4) for r in returns(n, False)}) == 4
+    assert digest(engine, 0) == ends[0]
+
+
+def test_the_policy_and_the_program_act_alike(single):
+    """mu inside the program and the policy in numpy agree on any observation."""
+    engine, _ = single
+    obs = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
+    state = jax.tree.map(lambda x: x[0], engine.groups[0].states)
+    inside = engine.job.algo.mu(state, obs, engine.plan, engine.numbers)
+    bound = BUILT_IN[ENV].spec.action_high
+    np.testing.assert_allclose(engine.policy(0)(obs), inside * bound, atol=1e-5)
+
+
+# --- counting ----------------------------------------------------------------------------
+
+
+def test_progress_says_what_was_played(trio):
+    """Steps, lengths and sigma on its line, for every learner; Python's numbers."""
+    _, events, _ = trio
+    for learner in range(3):
+        updates = [
+            e.progress
+            for e in events
+            if isinstance(e, Updated) and e.learner == learner
+        ]
+        assert len(updates) == 3
+        for k, progress in enumerate(updates):
+            assert progress.steps == 100
+            assert progress.stats.lengths == [50, 50]
+            assert len(set(progress.stats.returns)) == 2
+            assert progress.next_episode == 2 * (k + 1)
+            assert progress.sigma == pytest.approx(
+                0.2 - 0.1 * 100 * k / STEPS, rel=1e-5
+            )
+            assert type(progress.steps) is type(progress.next_episode) is int
+    points = [
+        e.point.step for e in events if isinstance(e, Evaluated) and e.learner == 0
+    ]
+    assert points == [0, STEPS]
+
+
+def test_a_program_is_compiled_once(trio):
+    """However many updates, one program to advance and one to evaluate."""
+    engine, _, _ = trio
+    assert engine.advance_program._cache_size() == 1
+    assert engine.evaluate_program._cache_size() == 1
+
+
+def test_counters_beyond_32_bits(single):
+    """Past 2**31 episodes a learner goes on; its episodes are none of the first ones."""
+    engine, _ = single
+    other = like(engine, DeviceEngine, [5])
+    start = 2**31 - 2
+    counters = [Counters(update=start, step=start, episode=start, evaluations=start)]
+    returns = []
+    for event, _ in learn(
+        other, 1, Schedule(start + STEPS, 100, 1, "episodes"), counters
+    ):
+        if isinstance(event, Updated):
+            returns += event.progress.stats.returns
+    assert counters[0].step == start + STEPS
+    assert counters[0].episode == start + 6
+    assert all(type(v) is int for v in vars(counters[0]).values())
+    assert len(set(returns)) == 6
+
+
+def test_the_floor_in_steps_counts_whole_time_limits():
+    """At least so many episodes, and at least so many steps if none ends early."""
+    env = BUILT_IN[ENV]
+    for episodes, floor, expected in (
+        (4, 1, 4),
+        (4, 1000, 20),
+        (4, 1001, 21),
+        (30, 1000, 30),
+    ):
+        cfg = make_job(
+            ENV, episodes_per_update=episodes, min_steps_per_update=floor
+        ).cfg
+        assert episodes_for(cfg, env) == expected
+
+
+def test_a_time_limit_of_one_s_own_reaches_the_program():
+    job = make_job(ENV)._replace(options=EnvOptions(max_episode_steps=13))
+    assert DeviceEngine(job, [0]).env.spec.horizon == 13
+
+
+# --- worlds that go on -------------------------------------------------------------------
+
+
+def test_running_worlds_resume_bit_for_bit():
+    """States and worlds in mid-episode, restored into another engine, end the same."""
+    job = make_job(ENV, steps=400, collect="steps", worlds=2, steps_per_world=30)
+    engine, stopped = DeviceEngine(job, [5]), None
+    for event, counters in learn(engine, 1, never(400)):
+        if isinstance(event, Updated) and counters[0].update == 3:
+            stopped = engine.snapshot(0), Counters(**vars(counters[0]))
+    assert stopped is not None
+    arrays, counters = stopped
+    assert (arrays["worlds.t"] == 90 % 50).all()
+    other = like(engine, DeviceEngine, [5])
+    other.restore(0, arrays)
+    for _ in learn(other, 1, never(400), [counters]):
+        pass
+    assert digest(other, 0) == digest(engine, 0)

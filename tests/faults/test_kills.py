@@ -1,0 +1,141 @@
+"""A run killed at any moment and resumed ends with the bits of one that never was."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.faults.commands import (
+    command_alone,
+    environment,
+    same_end,
+    seed_folders,
+    status,
+)
+
+SMALL = [
+    "--eval-every=300", "--eval-episodes=2", "--max-episode-steps=50",
+    "--set=actor_hidden=8", "--set=critic_hidden=8", "--set=actor_steps=5",
+    "--set=episodes_per_update=2", "--set=min_steps_per_update=100",
+    "--set=worlds=2", "--set=steps_per_world=60",
+]  # fmt: skip
+EVERY = "--checkpoint-every=0s"
+RARELY = "--checkpoint-every=1h"
+
+
+def at(phase: str, n: int, when: str = "before", **how) -> dict:
+    return {"phase": phase, "n": n, "when": when, **how}
+
+
+def chain(folder: Path, first: list[str], kills: list[tuple[dict, str]]) -> None:
+    """Start a run, kill it, resume it, kill it, ...: every kill at its chosen point."""
+    run = "runs/penfac/killed"
+    argv = [["train", *first, "--name=killed"]]
+    argv += [["resume", run] for _ in kills[1:]]
+    steps = [
+        {"argv": [*words, every], "at": where}
+        for words, (where, every) in zip(argv, kills, strict=True)
+    ]
+    driver = [sys.executable, "-m", "tests.faults.killed", json.dumps(steps)]
+    done = subprocess.run(
+        driver,
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    ends = json.loads(done.stdout)
+    said = (folder / "output.txt").read_text()
+    for (where, _), end in zip(kills, ends, strict=True):
+        assert end == {"code": -9, "reached": True}, (where, end, said[-2000:])
+
+
+def ends_the_same(
+    folder: Path, first: list[str], kills: list[tuple[dict, str]]
+) -> None:
+    """The uninterrupted run and the killed one, each ended by a fresh process."""
+    whole = command_alone("train", *first, "--name=whole", RARELY, cwd=folder)
+    assert (whole.code, whole.err) == (0, "")
+    chain(folder, first, kills)
+    killed = folder / "runs" / "penfac" / "killed"
+    last = command_alone("resume", killed, cwd=folder)
+    assert (last.code, last.err) == (0, "")
+    assert not list(killed.rglob(".tmp-*"))
+    pairs = zip(
+        seed_folders(killed), seed_folders(killed.parent / "whole"), strict=True
+    )
+    for a, b in pairs:
+        same_end(a, b)
+        assert status(a)["state"] == "finished"
+
+
+# In the order of the chain; three seeds of ten updates. A process that comes back compiles
+# before its first update, evaluates when that is due, and plays 50 steps a seed and update.
+KILLS = [
+    (at("compile", 1), EVERY),
+    (at("evaluate", 1, "before"), EVERY),
+    (at("evaluate", 2, "during", k=30), EVERY),
+    (at("checkpoint", 1, "half"), EVERY),
+    (at("collect", 1), EVERY),
+    (at("compile", 1, "during"), EVERY),
+    (at("checkpoint", 1, "fsync", k=5), EVERY),
+    (at("update", 2, "after"), EVERY),
+    (at("collect", 120), EVERY),
+    (at("checkpoint", 4, "rename"), EVERY),
+    (at("update", 3, "during"), EVERY),
+    (at("checkpoint", 5, "rename+"), EVERY),
+    (at("compile", 1, "after"), EVERY),
+    (at("checkpoint", 6, "half", k=2), EVERY),
+    (at("evaluate", 2, "after"), EVERY),
+    (at("update", 1, "before"), EVERY),
+    (at("checkpoint", 2, "prune"), EVERY),
+    (at("row", 2), EVERY),
+    (at("collect", 260), RARELY),
+    (at("checkpoint", 1, "replace", k=2), EVERY),
+    (at("status", 3), EVERY),
+    (at("evaluate", 3, "during", k=140), EVERY),
+]
+
+
+def test_twenty_kills_of_three_seeds(tmp_path):
+    count = dict.fromkeys(("compile", "collect", "update", "checkpoint", "evaluate"), 0)
+    for where, _ in KILLS:
+        count[where["phase"]] = count.get(where["phase"], 0) + 1
+    assert len(KILLS) >= 20
+    assert all(
+        count[p] >= 3
+        for p in ("compile", "collect", "update", "checkpoint", "evaluate")
+    )
+    first = ["--env=Pendulum-v1", "-n", "1000", "--seeds=3", *SMALL]
+    ends_the_same(tmp_path, first, KILLS)
+
+
+def test_kills_of_worlds_that_go_on(tmp_path):
+    """collect=steps: unfinished episodes are played again up to where they stood."""
+    kills = [
+        (at("collect", 40), EVERY),
+        (at("update", 3, "after"), EVERY),
+        (at("collect", 290), EVERY),
+        (at("checkpoint", 3, "rename+"), EVERY),
+        (at("evaluate", 2, "during", k=60), EVERY),
+        (at("collect", 1), RARELY),
+    ]
+    first = ["--env=Pendulum-v1", "-n", "1200", "--seeds=2", *SMALL]
+    ends_the_same(tmp_path, [*first, "--set=collect=steps"], kills)
+
+
+@pytest.mark.parametrize("collect", ["episodes", "steps"])
+def test_kills_of_the_device_engine(collect, tmp_path):
+    kills = [
+        (at("device update", 1, "during", delay=0.3), EVERY),
+        (at("device evaluate", 2, "after"), EVERY),
+        (at("device update", 5, "after"), EVERY),
+        (at("checkpoint", 4, "fsync", k=2), EVERY),
+        (at("device update", 4), RARELY),
+        (at("checkpoint", 3, "prune"), EVERY),
+    ]
+    first = ["--env=penfac/Pendulum-v0", "-n", "1200", "--seeds=2", *SMALL]
+    ends_the_same(tmp_path, [*first, f"--set=collect={collect}"], kills)

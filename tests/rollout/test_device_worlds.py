@@ -1,0 +1,492 @@
+"""The device collector: the same record as the host's, from one compiled program."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.wrappers import TimeLimit
+from tests.rollout.worlds import opener
+
+from penfac.envs.adapter import JaxEnvAdapter
+from penfac.envs.base import JaxEnv, Outcome
+from penfac.envs.builtin import BUILT_IN
+from penfac.policy import ActionScale
+from penfac.randomness import Stream
+from penfac.rollout.device import (
+    collect_episodes,
+    collect_steps,
+    play_episodes,
+    start_worlds,
+    stream_keys,
+    to_units,
+)
+from penfac.rollout.host import HostWorlds
+from penfac.types import EnvSpec, Transitions
+
+HORIZON = 8
+BOUNDS = np.array([[-1.0, -3.0], [1.0, 5.0]], np.float32)  # the second asymmetric
+
+
+def _step(state, action, key):
+    """A walk that may end at any step, and pays where it stands and what it does."""
+    place = state[:2] + action
+    ends = jax.random.bernoulli(key, 0.15)
+    return Outcome(jnp.append(place, state[2] + 1), place[0] - action[1], ends)
+
+
+RANDOM_END = JaxEnv(
+    EnvSpec("tests/RandomEnd-v0", 3, *BOUNDS, HORIZON),
+    reset=lambda key: jnp.append(jax.random.normal(key, (2,)), 0.0),
+    observe=lambda state: state,  # (x, y, t)
+    step=_step,
+    summary="",
+)
+SEEDS = jnp.array([3, 1, 4], jnp.uint32)
+SIGMA = jnp.array([0.3, 0.3, 0.3])
+EPISODES = 60  # whole ones
+W, STEPS = 6, 9  # worlds that go on, and how far in a batch
+
+
+def gains(seeds=SEEDS):
+    """Each learner has a linear policy of its own; it belongs to its seed."""
+    return 0.1 * jnp.asarray(seeds, jnp.float32)[:, None, None] * jnp.ones((1, 3, 2))
+
+
+def linear_mu(gain):
+    return lambda obs: jnp.tanh(jnp.einsum("lwn,lnm->lwm", obs, gain))
+
+
+@jax.jit
+def episodes_of(gain, sigma, seeds, first):
+    return collect_episodes(
+        RANDOM_END, linear_mu(gain), "truncated", sigma, seeds, first, EPISODES
+    )
+
+
+@jax.jit
+def steps_of(gain, sigma, seeds, worlds):
+    return collect_steps(
+        RANDOM_END, linear_mu(gain), "truncated", sigma, seeds, worlds, STEPS
+    )
+
+
+@jax.jit
+def evaluation_of(gain, seeds, evaluation):
+    def act(obs, keys, t):
+        return linear_mu(gain)(obs)
+
+    stream = Stream.EVAL_RESET
+    return play_episodes(RANDOM_END, act, seeds, stream, evaluation, EPISODES)
+
+
+def first_number(*numbers: int):
+    return jnp.array(numbers, jnp.int32)
+
+
+def rows(batch: Transitions, learner: int, count: int) -> Transitions:
+    """[W, T, ...] of one learner."""
+    return jax.tree.map(
+        lambda x: np.asarray(x[learner]).reshape(count, -1, *x.shape[2:]), batch
+    )
+
+
+def bits(tree, learner: int) -> list[bytes]:
+    return [np.asarray(x[learner]).tobytes() for x in jax.tree.leaves(tree)]
+
+
+@pytest.fixture(scope="module")
+def played():
+    """Sixty episodes of three learners, ending at random."""
+    return jax.device_get(episodes_of(gains(), SIGMA, SEEDS, first_number(0, 7, 9)))
+
+
+# --- whole episodes ----------------------------------------------------------------------
+
+
+def test_every_episode_is_whole_and_ends_once(played):
+    """The mask is a prefix; its end is the only `last`, terminated or else truncated at
+    the time limit, and each step's successor is the next row's observation."""
+    batch, _ = played
+    for learner in range(3):
+        b = rows(batch, learner, EPISODES)
+        length = b.mask.sum(axis=1)
+        assert set(length) == set(range(1, HORIZON + 1))
+        t = np.arange(HORIZON)
+        np.testing.assert_array_equal(b.mask, t < length[:, None])
+        np.testing.assert_array_equal(b.last, t == length[:, None] - 1)
+        np.testing.assert_array_equal(b.terminated ^ b.truncated, b.last)
+        np.testing.assert_array_equal(
+            b.truncated.any(axis=1), (length == HORIZON) & ~b.terminated.any(axis=1)
+        )
+        goes_on = b.mask[:, 1:]
+        np.testing.assert_array_equal(
+            b.next_obs[:, :-1][goes_on], b.obs[:, 1:][goes_on]
+        )
+        np.testing.assert_array_equal(b.obs[..., 2][b.mask], np.nonzero(b.mask)[1])
+
+
+def test_padding_is_zero(played):
+    """What was not played is zero in every field: finite and inert."""
+    batch, _ = played
+    assert not batch.mask.all()
+    for name, x in zip(batch._fields, batch, strict=True):
+        assert np.isfinite(x).all(), name
+        assert not x[~batch.mask].any(), name
+
+
+def test_returns_and_lengths_are_those_of_the_steps(played):
+    """Each episode's return is the sum of its rewards, counted once, where it ended."""
+    batch, finished = played
+    for learner in range(3):
+        b = rows(batch, learner, EPISODES)
+        ended = finished.ended[learner]
+        assert ended.sum(axis=1).tolist() == [1] * EPISODES
+        returns = finished.returned[learner][ended]
+        np.testing.assert_allclose(returns, b.reward.sum(axis=1), rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(
+            finished.length[learner][ended], b.mask.sum(axis=1)
+        )
+
+
+def test_initial_states_all_differ(played):
+    """Three learners of sixty episodes start from 180 different states."""
+    starts = {
+        rows(played[0], k, EPISODES).obs[e, 0].tobytes()
+        for k in range(3)
+        for e in range(EPISODES)
+    }
+    assert len(starts) == 3 * EPISODES
+
+
+def test_an_episode_is_named_by_its_number(played):
+    """Playing from number 5 on gives the bits that episodes 5, 6, ... had before."""
+    later, _ = episodes_of(gains(), SIGMA, SEEDS, first_number(5, 12, 14))
+    for learner in range(3):
+        early, late = rows(played[0], learner, EPISODES), rows(later, learner, EPISODES)
+        for name, a, b in zip(early._fields, early, late, strict=True):
+            assert a[5:].tobytes() == b[:-5].tobytes(), name
+
+
+def test_noise_is_independent():
+    """Correlations across steps, worlds, learners and dimensions stay under
+    4 / sqrt(N)."""
+    still, parts = jnp.zeros((3, 3, 2)), []
+    for k in range(20):
+        first = jnp.full(3, EPISODES * k, jnp.int32)
+        batch, _ = jax.device_get(episodes_of(still, SIGMA / 3, SEEDS, first))
+        parts.append(jax.tree.map(lambda x: x.reshape(3, EPISODES, HORIZON, -1), batch))
+    steps = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *parts)
+    noise = np.where(steps.mask, steps.action, np.nan)
+    pairs = {
+        "steps": (noise[:, :, :-1], noise[:, :, 1:]),
+        "worlds": (noise[:, :-1], noise[:, 1:]),
+        "updates": (noise[:, :-EPISODES], noise[:, EPISODES:]),
+        "learners": (noise[:-1], noise[1:]),
+        "dimensions": (noise[..., 0], noise[..., 1]),
+    }
+    for name, (a, b) in pairs.items():
+        both = ~np.isnan(a) & ~np.isnan(b)
+        correlation = np.corrcoef(a[both], b[both])[0, 1]
+        assert abs(correlation) < 4 / np.sqrt(both.sum()), name
+    assert abs(np.nanstd(noise) - 0.1) < 4 * 0.1 / np.sqrt(2 * steps.mask.sum())
+
+
+# --- learners do not meet ----------------------------------------------------------------
+
+
+def test_a_spoiled_learner_leaves_the_others_every_bit():
+    """NaN in learner 0's policy changes no bit of learners 1 and 2, in either collector
+    and in the evaluation."""
+    first, worlds = first_number(0, 0, 0), start_worlds(RANDOM_END, SEEDS, W)
+    spoiled = gains().at[0].set(jnp.nan)
+    programs = (
+        lambda g: episodes_of(g, SIGMA, SEEDS, first),
+        lambda g: steps_of(g, SIGMA, SEEDS, worlds),
+        lambda g: evaluation_of(g, SEEDS, first),
+    )
+    for program in programs:
+        good, bad = program(gains()), program(spoiled)
+        assert bits(good, 0) != bits(bad, 0)
+        for learner in (1, 2):
+            assert bits(good, learner) == bits(bad, learner)
+
+
+def test_permuting_seeds_permutes_results():
+    """A learner's place in the program does not reach its numbers."""
+    order = np.array([2, 0, 1])
+    seeds = SEEDS[order]
+    first, numbers = first_number(0, 7, 9), np.array([0, 7, 9])[order]
+    here = episodes_of(gains(), SIGMA, SEEDS, first)
+    there = episodes_of(gains(seeds), SIGMA, seeds, first_number(*numbers))
+    run = steps_of(gains(), SIGMA, SEEDS, start_worlds(RANDOM_END, SEEDS, W))
+    moved = steps_of(gains(seeds), SIGMA, seeds, start_worlds(RANDOM_END, seeds, W))
+    for place, learner in enumerate(order):
+        assert bits(there, place) == bits(here, learner)
+        assert bits(moved, place) == bits(run, learner)
+
+
+# --- worlds that go on -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def running():
+    """Five batches of three learners' worlds."""
+    worlds, batches = start_worlds(RANDOM_END, SEEDS, W), []
+    for _ in range(5):
+        worlds, *batch = steps_of(gains(), SIGMA, SEEDS, worlds)
+        batches.append(jax.device_get(batch))
+    return batches
+
+
+def joined(running, learner: int) -> Transitions:
+    """[W, 5 * STEPS, ...]: the batches of one learner behind each other."""
+    parts = [rows(batch, learner, W) for batch, _ in running]
+    return jax.tree.map(lambda *x: np.concatenate(x, axis=1), *parts)
+
+
+def test_running_worlds_go_on_across_batches(running):
+    """Inside an episode the next row continues it, across batches too; after an end the
+    final observation is kept and the next row is a fresh start."""
+    for learner in range(3):
+        b = joined(running, learner)
+        ended = (b.terminated | b.truncated)[:, :-1]
+        after, following = b.next_obs[:, :-1], b.obs[:, 1:]
+        np.testing.assert_array_equal(after[~ended], following[~ended])
+        assert (after[ended] != following[ended]).any(axis=1).all()
+        assert (following[ended][:, 2] == 0).all(), "a reset starts at t = 0"
+        np.testing.assert_array_equal(after[..., 2], b.obs[:, :-1, 2] + 1)
+        assert b.mask.all()
+        limit = b.obs[..., 2] == HORIZON - 1
+        np.testing.assert_array_equal(b.truncated, limit & ~b.terminated)
+        assert b.truncated.any()
+        assert b.terminated.any()
+
+
+def test_every_reset_draws_a_fresh_state(running):
+    """As many distinct initial states as episodes begun, over worlds and learners."""
+    starts, begun = set(), 0
+    for learner in range(3):
+        b = joined(running, learner)
+        first = b.obs[b.obs[..., 2] == 0]
+        starts |= {row.tobytes() for row in first}
+        begun += len(first)
+    assert begun > 3 * W * 3
+    assert len(starts) == begun
+
+
+def test_the_end_of_a_row_cuts_without_ending(running):
+    """`last` is where an episode ended or the row did; the cut has neither flag."""
+    cuts = 0
+    for batch, _ in running:
+        for learner in range(3):
+            b = rows(batch, learner, W)
+            ended = b.terminated | b.truncated
+            expected = ended.copy()
+            expected[:, -1] = True
+            np.testing.assert_array_equal(b.last, expected)
+            cuts += int((b.last & ~ended).sum())
+    assert cuts > 0
+
+
+def test_running_returns_cross_batches(running):
+    """An episode that began in an earlier batch is counted whole where it ends."""
+    for learner in range(3):
+        b = joined(running, learner)
+        for w in range(W):
+            total, length, expected = 0.0, 0, []
+            for reward, over in zip(
+                b.reward[w], (b.terminated | b.truncated)[w], strict=True
+            ):
+                total, length = total + float(reward), length + 1
+                if over:
+                    expected.append((total, length))
+                    total, length = 0.0, 0
+            found = [
+                (float(r), int(n))
+                for _, f in running
+                for r, n, e in zip(
+                    f.returned[learner, w],
+                    f.length[learner, w],
+                    f.ended[learner, w],
+                    strict=True,
+                )
+                if e
+            ]
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+# --- evaluation --------------------------------------------------------------------------
+
+
+def test_evaluation_plays_whole_episodes_on_states_of_its_own():
+    """Returns and lengths of fixed episodes; the same every time, others for another
+    evaluation, and never a state of training."""
+    seen = []
+
+    def play(evaluation):
+        which = jnp.full(3, evaluation, jnp.int32)
+        return jax.device_get(evaluation_of(gains(), SEEDS, which))
+
+    returns, lengths, ended = play(0)
+    again, other = play(0), play(1)
+    assert returns.tobytes() == again[0].tobytes()
+    assert len(np.unique(np.concatenate([returns, other[0]]))) == 2 * returns.size
+    assert set(lengths.ravel()) <= set(range(1, HORIZON + 1))
+    assert (lengths[~ended] == HORIZON).all()
+    assert (lengths < HORIZON).any()
+    number = jnp.arange(EPISODES)[None, :].repeat(3, 0)
+    for stream in (Stream.TRAIN_RESET, Stream.EVAL_RESET, Stream.NOISE):
+        keys = stream_keys(SEEDS, stream, number)
+        seen += [np.asarray(jax.random.key_data(keys)).reshape(-1, 2)]
+    assert len(np.unique(np.concatenate(seen), axis=0)) == 3 * 3 * EPISODES
+
+
+def test_evaluation_adds_rewards_until_the_end():
+    """Mountain car driven by the sign of its speed: -0.1 a step and 100 at the goal."""
+    env = BUILT_IN["penfac/MountainCarContinuous-v0"]
+    pump = lambda obs, keys, t: jnp.where(obs[..., 1:] < 0, -1.0, 1.0)  # noqa: E731
+    play = jax.jit(
+        lambda which: play_episodes(env, pump, SEEDS, Stream.EVAL_RESET, which, 5)
+    )
+    returns, lengths, ended = jax.device_get(play(first_number(0, 0, 0)))
+    assert ended.all()
+    assert (lengths < env.spec.horizon).all()
+    np.testing.assert_allclose(returns, 100 - 0.1 * lengths, atol=1e-3)
+
+
+# --- host and device agree ---------------------------------------------------------------
+
+
+def from_state(env_id: str, state) -> JaxEnvAdapter:
+    """The Gymnasium adapter of a built-in environment, every reset at this state."""
+
+    class Placed(JaxEnvAdapter):
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self._state = state
+            return np.asarray(self._observe(state)), {}
+
+    return Placed(env_id)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "limit"),
+    [
+        ("penfac/Pendulum-v0", 40),
+        ("penfac/MountainCarContinuous-v0", 200),
+        ("penfac/LQR-v0", 50),
+    ],
+)
+def test_host_and_device_collect_the_same_transitions(env_id, limit):
+    """The device's actions, played again from the same states by the host collector
+    through the Gymnasium adapter, give the same record to 1e-5: observations, rewards,
+    ends and their order, with the padding gone. The car reaches its goal on the way."""
+    env = BUILT_IN[env_id]
+    env = env._replace(spec=env.spec._replace(horizon=limit))
+    seeds, first, count = jnp.array([7], jnp.uint32), first_number(2), 4
+
+    def mu(obs):  # drives the car up the hill, swings the others
+        return jnp.where(obs[..., -1:] < 0, -0.9, 0.9)
+
+    batch, _ = jax.device_get(
+        jax.jit(
+            lambda: collect_episodes(
+                env, mu, "truncated", jnp.array([0.1]), seeds, first, count
+            )
+        )()
+    )
+    number = first[:, None] + jnp.arange(count)
+    states = jax.vmap(env.reset)(stream_keys(seeds, Stream.TRAIN_RESET, number)[0])
+    actions = rows(batch, 0, count).action
+
+    class Replay:
+        """Answers with the device's action of this world and step."""
+
+        def __init__(self):
+            self.t = 0
+
+        def __call__(self, obs, uniform):
+            now = actions[self.alive(), self.t]
+            self.t += 1
+            return now
+
+        def alive(self):
+            return np.flatnonzero(rows(batch, 0, count).mask[:, self.t])
+
+    make = opener(lambda w: TimeLimit(from_state(env_id, states[w]), limit))
+    worlds = HostWorlds(make, 0, count)
+    host, *_ = worlds.collect_episodes(Replay(), 0, count, 1)
+    real = batch.mask[0]
+    assert len(host.reward) == real.sum()
+    for name, here, there in zip(host._fields, host, batch, strict=True):
+        np.testing.assert_allclose(
+            here, there[0][real], rtol=1e-5, atol=1e-5, err_msg=name
+        )
+    if "Car" in env_id:
+        assert host.terminated.sum() == count
+    else:
+        assert host.truncated.sum() == count
+
+
+def test_both_collectors_scale_actions_alike():
+    """[-1, 1] onto the box, asymmetric or not, ends exact, values beyond clipped."""
+    a = np.linspace(-1.5, 1.5, 301, dtype=np.float32)[:, None].repeat(2, 1)
+    low, high = BOUNDS
+    device = np.asarray(to_units(RANDOM_END, jnp.asarray(a)))
+    host = ActionScale(low, high, (2,)).to_env(a)
+    np.testing.assert_allclose(device, host, rtol=1e-6, atol=1e-6)
+    inside = np.clip(a, -1, 1).astype(np.float64)
+    np.testing.assert_allclose(
+        host, (low + high) / 2 + inside * (high - low) / 2, atol=1e-6
+    )
+    for scaled in (device, host):
+        np.testing.assert_array_equal(
+            scaled[a[:, 0] <= -1], np.broadcast_to(low, (51, 2))
+        )
+        np.testing.assert_array_equal(
+            scaled[a[:, 0] >= 1], np.broadcast_to(high, (51, 2))
+        )
+
+
+# --- the program -------------------------------------------------------------------------
+
+
+def loops(jaxpr):
+    """Every while loop in a program, inner ones too."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "while":
+            yield equation
+        for value in equation.params.values():
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from loops(inner)
+
+
+def test_no_loop_over_time_is_batched():
+    """The collector is one loop whose clock is a single number. Under vmap the clock
+    would have a learner or world axis, and every world would pay for the longest."""
+    program = jax.make_jaxpr(
+        lambda: collect_episodes(
+            RANDOM_END,
+            linear_mu(gains()),
+            "truncated",
+            SIGMA,
+            SEEDS,
+            first_number(0, 0, 0),
+            W,
+        )
+    )()
+    over_time = [
+        loop
+        for loop in loops(program.jaxpr)
+        if any(v.aval.shape[:3] == (HORIZON, 3, W) for v in loop.outvars)
+    ]
+    assert len(over_time) == 1
+    (condition,) = over_time[0].params["cond_jaxpr"].jaxpr.outvars
+    assert condition.aval.shape == ()
+    clocks = [
+        v
+        for v in over_time[0].outvars
+        if v.aval.dtype == jnp.int32 and v.aval.shape[:1] in ((), (3,), (W,))
+    ]
+    assert [v.aval.shape for v in clocks] == [()]
