@@ -14,7 +14,8 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 
-from penfac.trial import Limits, Listener, Request, start
+from penfac.request import Request
+from penfac.trial import Limits, Listener, start
 
 
 class Rail(gymnasium.Env):

@@ -132,6 +132,12 @@ def key():
 
 
 @pytest.fixture
+def spec() -> EnvSpec:
+    """What the small learners know of their environment."""
+    return SPEC
+
+
+@pytest.fixture
 def strict_dtypes():
     """Two dtypes that meet raise instead of one silently winning."""
     with jax.numpy_dtype_promotion("strict"):

@@ -255,7 +255,8 @@ class SlowLearner:
                 if cfg.trust_region:
                     self.beta = adapted_beta(self.beta, distance, cfg)
                 near, far = cfg.d_target / 1.5, cfg.d_target * 1.5
-                if cfg.early_stop and near <= distance <= far:
+                stops = cfg.early_stop and cfg.trust_region
+                if stops and near <= distance <= far:
                     break
             hold = cfg.penalty * self.beta + failed
             error = weight * (mu - b["action"]) + hold * (mu - mu_old)

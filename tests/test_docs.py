@@ -11,7 +11,7 @@ import typer.main
 
 import penfac
 import penfac.errors
-from penfac import catalogue, cli, presets, trial
+from penfac import catalogue, cli, presets, request, trial
 from penfac.algos.penfac import Metrics
 from penfac.engines.base import Counters, Progress
 from penfac.envs.builtin import BUILT_IN
@@ -219,17 +219,17 @@ class Understood(Exception):
 def test_every_command_shown_is_understood(line, monkeypatch):
     """Options exist, and what `train` is asked for passes every check before it runs."""
 
-    def check_only(request, limits, listener):
-        trial.resolve(request)
+    def check_only(asked, limits, listener):
+        request.resolve(asked)
         raise Understood
 
     def check_id(env_id):
         if ":" not in env_id:  # a reader's own module is not here
             known_id(env_id)
 
-    known_id = trial.check_id
+    known_id = request.check_id
     monkeypatch.setattr(trial, "start", check_only)
-    monkeypatch.setattr(trial, "check_id", check_id)
+    monkeypatch.setattr(request, "check_id", check_id)
     _, name, *arguments = shlex.split(line)
     if not arguments and name in COMMANDS and name != "train":
         return  # only its name is mentioned

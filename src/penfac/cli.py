@@ -204,7 +204,8 @@ def train(
 ) -> int:
     """Learn a controller; leaves a run folder with policy, curve and checkpoints."""
     from penfac.envs.gym import EnvOptions
-    from penfac.trial import Limits, Request, start
+    from penfac.request import Request
+    from penfac.trial import Limits, start
 
     if eval_protocol not in ("steps", "authors"):
         raise ConfigError(f"--eval-protocol {eval_protocol}: is steps or authors")

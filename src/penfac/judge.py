@@ -11,8 +11,8 @@ from penfac.errors import ConfigError, CorruptFile
 from penfac.evaluate import Evaluator
 from penfac.policy import Policy, PolicyFileError
 from penfac.randomness import Stream
+from penfac.request import check_document, env_options
 from penfac.runs import read_config
-from penfac.trial import check_document, env_options
 
 BATCH = 50  # worlds open at once
 

@@ -14,7 +14,8 @@ from rich.table import Table
 
 from penfac.trial import Listener, Outcome
 
-console = Console(highlight=False)
+# a pipe has no width: a table need not squeeze itself into what rich assumes
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 def say(text: str) -> None:
@@ -249,7 +250,7 @@ def _cell(value: Any) -> str:
 def print_environments(rows: list[dict[str, Any]]) -> None:
     table = Table()
     for column in ("id", "observations", "actions", "time limit", "engine", "note"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=column == "id")  # an id is there to be copied
     for row in rows:
         table.add_row(*(_cell(v) for v in row.values()))
     console.print(table)

@@ -7,7 +7,6 @@ import optax
 import pytest
 
 import oracles
-from conftest import SPEC
 from penfac.algos import penfac as algorithm
 from penfac.core.returns import discounts, lambda_returns
 
@@ -494,6 +493,17 @@ def test_early_stop_stops_where_the_distance_is_on_target(make_learner, batch, u
     assert not 0.06 / 1.5 <= before.distance <= 0.06 * 1.5
 
 
+def test_without_a_trust_region_nothing_stops_early(make_learner, batch, update):
+    """d_target belongs to the trust region: no region, no target to stop at."""
+    settings = {"trust_region": False, "actor_lr": 2e-3, "actor_steps": 50}
+    ends = []
+    for early_stop in (True, False):
+        learner = make_learner(early_stop=early_stop, d_target=0.06, **settings)
+        ends.append(update(learner.state, batch, learner.plan, learner.numbers))
+    assert ends[0][1].actor_steps == 50
+    assert bits(ends[0]) == bits(ends[1])
+
+
 def test_hold_keeps_the_policy_where_actions_failed(make_learner, batch, update):
     """nonpositive = hold: states of failed actions move less than when ignored."""
     moved = {}
@@ -535,4 +545,3 @@ def test_the_initial_state_is_a_function_of_its_key(make_learner):
     first, again, other = make_learner(3), make_learner(3), make_learner(4)
     assert bits(first.state) == bits(again.state)
     assert bits(first.state.actor) != bits(other.state.actor)
-    assert first.plan.obs_dim == SPEC.obs_dim

@@ -72,14 +72,14 @@ def test_more_padding_changes_nothing_but_rounding(make_learner, batch, update):
 
 def test_advantages_are_0_where_nothing_was_played(make_learner, batch):
     """And elsewhere what they are without any padding, bit for bit."""
-    learner, dirty = make_learner(), soil(batch)
-    v, v_next = (jnp.sin(x[:, 0]) for x in (dirty.obs, dirty.next_obs))
-    ours = algorithm.advantages(v, v_next, dirty, learner.numbers)
-    real = np.asarray(batch.mask)
-    np.testing.assert_array_equal(ours[~real], 0)
-    played = jax.tree.map(lambda x: x[real], dirty)
-    alone = algorithm.advantages(v[real], v_next[real], played, learner.numbers)
-    np.testing.assert_array_equal(ours[real], alone)
+    learner, real = make_learner(), np.asarray(batch.mask)
+    for padded in (batch, soil(batch)):
+        v, v_next = (1 + jnp.sin(x[:, 0]) for x in (padded.obs, padded.next_obs))
+        ours = algorithm.advantages(v, v_next, padded, learner.numbers)
+        np.testing.assert_array_equal(ours[~real], 0)
+        played = jax.tree.map(lambda x: x[real], padded)
+        alone = algorithm.advantages(v[real], v_next[real], played, learner.numbers)
+        np.testing.assert_array_equal(ours[real], alone)
 
 
 # --- order and weight of episodes -----------------------------------------------------
@@ -225,6 +225,19 @@ def test_a_number_that_is_none_is_seen(field, value, make_learner, batch, update
     _, good = update(learner.state, batch, *args)
     assert not bad.finite
     assert good.finite
+
+
+def test_statistics_that_overflow_are_seen(make_learner, batch, update):
+    """The clip hides 1e20 from the networks; its square in the normaliser is infinite.
+
+    Every metric of this update is finite: the flag must look at the state too.
+    """
+    learner = make_learner()
+    far = batch._replace(obs=batch.obs.at[4].set(1e20))
+    new, metrics = update(learner.state, far, learner.plan, learner.numbers)
+    assert algorithm.all_finite(metrics)
+    assert algorithm.all_finite((new.actor, new.critic))
+    assert not metrics.finite
 
 
 # --- learners beside each other -------------------------------------------------------

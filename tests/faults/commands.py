@@ -103,16 +103,44 @@ def command_alone(*argv: object, cwd: Path, env: dict | None = None) -> Result:
     return finish(start(*argv, cwd=cwd, env=env))
 
 
+def at(phase: str, n: int, when: str = "before", **how) -> dict:
+    """Where a signal meets a command; tests/faults/killed.py says what the words mean."""
+    return {"phase": phase, "n": n, "when": when, **how}
+
+
+def met_by_signals(folder: Path, steps: list[dict]) -> list[dict]:
+    """Commands one after another, each met by a signal; how each of them ended."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.killed", json.dumps(steps)],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def seed_folders(run: Path) -> list[Path]:
     """The folder of each seed, as config.json names them."""
     seeds = json.loads((run / "config.json").read_text())["seeds"]
     return [run] if len(seeds) == 1 else [run / f"seed-{s}" for s in seeds]
 
 
+def newest_checkpoint(folder: Path) -> Path:
+    return max((folder / "checkpoints").glob("update-*"))
+
+
 def newest_state(folder: Path) -> dict[str, np.ndarray]:
     """The arrays of a seed's last checkpoint."""
-    newest = max((folder / "checkpoints").glob("update-*"))
-    return load_file(newest / "state.safetensors")
+    return load_file(newest_checkpoint(folder) / "state.safetensors")
+
+
+def counters(folder: Path) -> dict[str, int]:
+    return json.loads((newest_checkpoint(folder) / "state.json").read_text())[
+        "counters"
+    ]
 
 
 def same_end(a: Path, b: Path) -> None:
@@ -124,6 +152,7 @@ def same_end(a: Path, b: Path) -> None:
         assert array.tobytes() == other[key].tobytes(), key
     for name in ("progress.csv", "evaluations.csv", "policy/policy.safetensors"):
         assert (a / name).read_bytes() == (b / name).read_bytes(), name
+    assert counters(a) == counters(b)
 
 
 def status(folder: Path) -> dict:

@@ -2,8 +2,9 @@
 
     python -m tests.faults.killed '[{"argv": [...], "at": {"phase": "collect", "n": 7}}]'
 
-Prints how each process ended, as a JSON list: an exit code, or minus a signal. Everything
-is imported once, before JAX starts a thread, and every process is a fork of that.
+Prints how each process ended, as a JSON list: its exit code or minus a signal, whether it
+came to that point, and what status.json says. Everything is imported once, before JAX
+starts a thread, and every process is a fork of that.
 
 `at` says where: `phase`; `n`, the how-manieth call of that phase; `when`: before, after,
 or during it; `signal`, SIGKILL unless told; `times`, how often it is sent.
@@ -176,8 +177,10 @@ def main() -> None:
     for step in json.loads(sys.argv[1]):
         Path("reached").unlink(missing_ok=True)
         code = run(step["argv"], step.get("at"))
-        reached = Path("reached").exists()
-        ends.append({"code": code, "reached": reached})
+        end = {"code": code, "reached": Path("reached").exists()}
+        found = sorted(Path().glob("runs/*/*/**/status.json"))
+        end["status"] = [json.loads(path.read_text()) for path in found]
+        ends.append(end)
     print(json.dumps(ends))
 
 

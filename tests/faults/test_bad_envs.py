@@ -175,9 +175,6 @@ def test_a_batch_with_nothing_left_is_3():
     assert "nothing is left to learn from" in result.line
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a resumed run forgets the faults it has counted"
-)
 def test_faults_are_counted_across_a_resume():
     chosen = reset_seeds(0, 1)
     more = ("--env-arg", f"chosen={chosen}", "--env-restarts", 1)

@@ -1,14 +1,12 @@
 """A run killed at any moment and resumed ends with the bits of one that never was."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.faults.commands import (
+    at,
     command_alone,
-    environment,
+    met_by_signals,
     same_end,
     seed_folders,
     status,
@@ -24,33 +22,17 @@ EVERY = "--checkpoint-every=0s"
 RARELY = "--checkpoint-every=1h"
 
 
-def at(phase: str, n: int, when: str = "before", **how) -> dict:
-    return {"phase": phase, "n": n, "when": when, **how}
-
-
 def chain(folder: Path, first: list[str], kills: list[tuple[dict, str]]) -> None:
     """Start a run, kill it, resume it, kill it, ...: every kill at its chosen point."""
-    run = "runs/penfac/killed"
     argv = [["train", *first, "--name=killed"]]
-    argv += [["resume", run] for _ in kills[1:]]
+    argv += [["resume", "runs/penfac/killed"] for _ in kills[1:]]
     steps = [
         {"argv": [*words, every], "at": where}
         for words, (where, every) in zip(argv, kills, strict=True)
     ]
-    driver = [sys.executable, "-m", "tests.faults.killed", json.dumps(steps)]
-    done = subprocess.run(
-        driver,
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    ends = json.loads(done.stdout)
-    said = (folder / "output.txt").read_text()
-    for (where, _), end in zip(kills, ends, strict=True):
-        assert end == {"code": -9, "reached": True}, (where, end, said[-2000:])
+    said = (folder / "output.txt").read_text
+    for (where, _), end in zip(kills, met_by_signals(folder, steps), strict=True):
+        assert (end["code"], end["reached"]) == (-9, True), (where, end, said()[-2000:])
 
 
 def ends_the_same(
@@ -127,7 +109,9 @@ def test_kills_of_worlds_that_go_on(tmp_path):
     ends_the_same(tmp_path, [*first, "--set=collect=steps"], kills)
 
 
-@pytest.mark.parametrize("collect", ["episodes", "steps"])
+@pytest.mark.parametrize(
+    "collect", [pytest.param("episodes", marks=pytest.mark.slow), "steps"]
+)
 def test_kills_of_the_device_engine(collect, tmp_path):
     kills = [
         (at("device update", 1, "during", delay=0.3), EVERY),

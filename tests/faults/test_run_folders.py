@@ -19,6 +19,7 @@ from tests.faults.commands import (
     BAD,
     TINY,
     command,
+    newest_checkpoint,
     same_end,
     status,
 )
@@ -223,13 +224,9 @@ def test_lines_after_the_checkpoint_are_cut(finished):
 # --- forged checkpoints -------------------------------------------------------------------
 
 
-def newest(run: Path) -> Path:
-    return max((run / "checkpoints").glob("update-*"))
-
-
 def forge(run: Path, change) -> None:
     """Change the newest checkpoint and sign it again, so that only its content is wrong."""
-    folder = newest(run)
+    folder = newest_checkpoint(run)
     for other in set((run / "checkpoints").iterdir()) - {folder}:
         shutil.rmtree(other)
     arrays = load_file(folder / "state.safetensors")
@@ -328,7 +325,7 @@ def test_running_worlds_that_do_not_fit_are_5():
 
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(finished):
     shutil.copytree(finished, RUN.parent / "whole")
-    data = newest(finished) / "state.safetensors"
+    data = newest_checkpoint(finished) / "state.safetensors"
     data.write_bytes(data.read_bytes()[:-1])
     result = command("resume", finished)
     assert result.code == 0
