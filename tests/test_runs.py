@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -429,6 +430,27 @@ def test_what_follows_a_torn_line_stands_on_its_own(folder):
     folder.append("timing.csv", rows(3)[2:])
     folder.close()
     assert [row["update"] for row in read_csv(file)] == ["1", "3"]
+
+
+def test_a_line_the_disk_had_no_room_for(folder):
+    """It fails when it is written, once; the file then reads as if it never was."""
+    folder.append("progress.csv", rows(2))
+    folder.scalars({"train/loss": 0.5}, 1)
+    file = folder.path / "progress.csv"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 3, limits[1]))
+    try:
+        with pytest.raises(StorageError, match="File too large"):
+            folder.append("progress.csv", rows(2))
+        with pytest.raises(StorageError, match="File too large"):
+            folder.scalars({"train/loss": 0.5}, 2)
+        folder.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [row["update"] for row in read_csv(file)] == ["1", "2"]
+    folder.append("progress.csv", rows(3)[2:])
+    folder.close()
+    assert [row["update"] for row in read_csv(file)] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("line", [b"2", b"2,20,200", b"\xff,20"])

@@ -55,7 +55,7 @@ def judged_at(engine, schedule, learners=1) -> list[int]:
 
 @pytest.mark.parametrize(
     ("steps", "every", "total"),
-    [(7, 20, 100), (20, 20, 100), (30, 20, 100), (1, 3, 10)],
+    [(7, 10, 100), (20, 20, 100), (30, 20, 100), (1, 3, 10)],
 )
 def test_evaluations_keep_a_constant_interval(steps, every, total):
     """At step 0, at the first moment past each multiple of the interval, and at the end;

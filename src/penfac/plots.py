@@ -47,7 +47,9 @@ def learning_curve(curves: list[Curve], title: str) -> bytes:
         )
         axes.legend(frameon=False, loc="best")
     elif curves:
-        axes.plot(curves[0].steps, curves[0].returns, color=INK, linewidth=2)
+        _, steps, returns = curves[0]
+        dot = "o" if len(steps) == 1 else None  # a line of one point is not seen
+        axes.plot(steps, returns, color=INK, linewidth=2, marker=dot)
     axes.set(title=title, xlabel="environment steps", ylabel="return without noise")
     axes.xaxis.set_major_formatter(
         lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x:,.0f}"

@@ -1,6 +1,7 @@
 """The device engine: one program, a learner axis, and nobody reaches anybody else."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from tests.engines.jobs import digest, finish, learn, make_job, never
@@ -67,6 +68,7 @@ def test_a_learner_that_diverges_stops_alone(trio):
     (failure,) = [e for e in events if isinstance(e, Failed)]
     assert failure.learner == 0
     assert isinstance(failure.error, Divergence)
+    assert "update 1" in str(failure.error)
     assert digest(other, 0) == before
     assert [digest(other, i) for i in (1, 2)] == undisturbed[1:]
 
@@ -140,7 +142,7 @@ def test_the_policy_and_the_program_act_alike(single):
     engine, _ = single
     obs = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
     state = jax.tree.map(lambda x: x[0], engine.groups[0].states)
-    inside = engine.job.algo.mu(state, obs, engine.plan, engine.numbers)
+    inside = engine.job.algo.mu(state, jnp.asarray(obs), engine.plan, engine.numbers)
     bound = BUILT_IN[ENV].spec.action_high
     np.testing.assert_allclose(engine.policy(0)(obs), inside * bound, atol=1e-5)
 

@@ -10,6 +10,7 @@ from penfac.algos.penfac import Metrics
 from penfac.engines.base import Counters
 from penfac.engines.host import HostEngine
 from penfac.errors import Divergence
+from penfac.randomness import Stream, env_seed
 from penfac.rollout.packing import bucket
 from penfac.train import Evaluated, Failed, Schedule, Updated
 
@@ -192,8 +193,6 @@ def test_the_policy_is_what_evaluation_plays(engine):
     finish(engine, 3, never(STEPS))
     ((_, (returns, lengths, _)),) = engine.evaluate([(0, Counters())], 3, True)
     policy, evaluator = engine.policy(0), engine.evaluators[0]
-    from penfac.randomness import Stream, env_seed
-
     for k in range(3):
         world = evaluator.worlds[k]
         obs, total, over, n = (

@@ -180,6 +180,14 @@ class NanInChosen(Plain):
         return np.full(3, np.nan, np.float32) if bad else self.state.copy()
 
 
+class FarInChosen(Plain):
+    """Observes the largest numbers there are in the chosen episodes: legal, but no use."""
+
+    def observe(self):
+        far = np.array([3e38, -3e38, 3e38], np.float32)
+        return far if self.seed in self.chosen else self.state.copy()
+
+
 class OddReward(Plain):
     """Pays `pay` when broken; what is odd about it is for the subclasses to say."""
 

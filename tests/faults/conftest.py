@@ -1,5 +1,7 @@
 """Compiled programs are kept between tests and shared with the processes they start."""
 
+import tempfile
+
 import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
@@ -24,5 +26,6 @@ def keep_compilations():
 
 @pytest.fixture(autouse=True)
 def in_own_folder(tmp_path, monkeypatch):
-    """Runs go where the test runs."""
+    """Runs go where the test runs, and so does what a run folder refuses."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

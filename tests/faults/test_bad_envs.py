@@ -16,6 +16,7 @@ from tests.faults.commands import (
     status,
 )
 
+from penfac.envs.gym import EnvOptions, open_world
 from penfac.policy import Policy
 from penfac.randomness import Stream, env_seed
 from penfac.runs import read_csv
@@ -208,6 +209,21 @@ def test_a_seed_that_fails_stops_alone(env, code):
     assert all(np.isfinite(x).all() for x in newest_state(failed).values())
 
 
+def test_a_seed_that_diverges_in_its_evaluation_stops_alone():
+    judged = env_seed(1, Stream.EVAL_RESET, 0, 0)
+    raw = (
+        "--set=normalise_actor=none",
+        "--set=actor_output=linear",
+        "--env-arg",
+        f"chosen=[{judged}]",
+    )
+    result = train("FarInChosen", *raw, "--seeds", 2)
+    assert result.code == 4
+    assert result.line.startswith("penfac: seed 1: an action became non-finite")
+    assert status(RUN / "seed-0")["state"] == "finished"
+    assert status(RUN / "seed-1")["exit_code"] == 4
+
+
 @pytest.mark.parametrize("setting", ["actor_lr", "critic_lr"])
 def test_divergence_is_4_and_keeps_what_was_good(setting):
     result = train("Plain", "--set", f"{setting}=1e30", "-n", 2000)
@@ -301,6 +317,14 @@ def test_how_a_number_is_wrapped_does_not_matter():
     """float64, a strided view, a buffer used again, a reward in an array: same bits."""
     names = ("Float64Observation", "Strided", "ReusedBuffer", "ScalarArrayReward")
     same_bits("Plain", *names)
+
+
+def test_an_observation_is_ours_once_it_is_given():
+    world = open_world("ReusedBuffer-v0", EnvOptions())
+    first = world.reset(0)
+    kept = first.copy()
+    world.step(np.ones(1, np.float32))
+    assert first.tobytes() == kept.tobytes()
 
 
 def test_the_order_of_a_dict_does_not_matter():

@@ -193,7 +193,6 @@ def test_a_preset_of_ones_own_is_checked(text, words):
     assert words in result.line
 
 
-@pytest.mark.xfail(strict=True, reason="tables that name no task are passed over")
 def test_a_table_in_a_preset_that_names_no_task_is_2():
     Path("mine.toml").write_text("[hoper]\ngamma = 0.5\n")
     argv = ("--env", f"{BAD}Plain-v0", *TINY, "--preset", "mine.toml")

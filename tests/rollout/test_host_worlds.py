@@ -115,6 +115,14 @@ def test_an_environment_that_reuses_its_buffer_is_copied():
     same(*batches)
 
 
+def test_an_end_that_is_both_is_terminated():
+    """Terminated and truncated at the same step: the end is real, nothing is
+    bootstrapped there."""
+    worlds = HostWorlds(tagged(UNEQUAL, SEED, both=True), SEED, 3)
+    batch, *_ = worlds.collect_episodes(pure_noise(3), 0, 6, 1)
+    check_episodes(batch, range(6), UNEQUAL)
+
+
 # --- noise -------------------------------------------------------------------------------
 
 

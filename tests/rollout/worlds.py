@@ -19,7 +19,7 @@ class Tagged(gymnasium.Env):
 
     The episode is known by the seed of its reset, so nothing but the promised seeds can
     produce a sensible tag. `lengths[episode]` steps; even episodes terminate, odd ones
-    are truncated.
+    are truncated. `both`: what terminates is truncated at the same step too.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  Gymnasium's own idiom
@@ -27,9 +27,15 @@ class Tagged(gymnasium.Env):
     action_space = spaces.Box(-1, 1, (2,), np.float32)
 
     def __init__(
-        self, lengths: Sequence[int], run_seed: int, world: int, reuse: bool = False
+        self,
+        lengths: Sequence[int],
+        run_seed: int,
+        world: int,
+        reuse: bool = False,
+        both: bool = False,
     ):
-        self.lengths, self.world, self.reuse = lengths, world, reuse
+        self.lengths, self.world = lengths, world
+        self.reuse, self.both = reuse, both
         self.numbers = {
             env_seed(run_seed, Stream.TRAIN_RESET, e): e for e in range(EPISODES)
         }
@@ -52,8 +58,8 @@ class Tagged(gymnasium.Env):
         self.t += 1
         over = self.t == self.lengths[self.episode]
         terminates = self.episode % 2 == 0
-        obs = self.observe()
-        return obs, reward, over and terminates, over and not terminates, {}
+        truncates = self.both or not terminates
+        return self.observe(), reward, over and terminates, over and truncates, {}
 
 
 class Wanderer(gymnasium.Env):
@@ -116,7 +122,7 @@ class Uneven(gymnasium.Env):
 
 
 CONSTANT, UNEVEN, WANDERER = "tests/Constant-v0", "tests/Uneven-v0", "tests/Wanderer-v0"
-CONSTANT_LIMIT = 10
+CONSTANT_LIMIT = 8
 
 
 def register() -> None:

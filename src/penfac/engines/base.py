@@ -113,7 +113,7 @@ def _name(path: tuple) -> str:
 
 def diverged(state: Any, metrics: Any, update: int) -> Divergence:
     """Say what became non-finite first."""
-    for tree in (metrics._asdict(), state):
+    for tree in (metrics, state):
         for name, leaf in flatten(tree, "").items():
             if leaf.dtype.kind == "f" and not np.all(np.isfinite(leaf)):
                 return Divergence(

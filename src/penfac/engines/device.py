@@ -117,7 +117,7 @@ class DeviceEngine:
         active = np.zeros(size, bool)
         for row, (_, counters) in rows.items():
             sigma[row] = self.job.sigma(counters.step)
-            first[row] = counters.episode % 2**32  # it names keys, and a key has 32 bits
+            first[row] = counters.episode % 2**32  # keys are named by 32 bits
             active[row] = True
         sigma = np.where(active, sigma, np.float32(self.job.cfg.sigma))
         group.states, group.worlds, metrics, steps, finished = self.advance_program(

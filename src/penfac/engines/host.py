@@ -21,12 +21,19 @@ from penfac.engines.base import (
     unflatten,
 )
 from penfac.envs.gym import open_world
-from penfac.errors import EnvironmentFault, PenfacError
+from penfac.errors import Divergence, EnvironmentFault, PenfacError
 from penfac.evaluate import Evaluator, Played
 from penfac.policy import Policy
 from penfac.randomness import Stream
 from penfac.rollout.host import Explorer, HostWorlds, RunningWorlds
 from penfac.rollout.packing import pack
+
+
+def stops_one(error: PenfacError) -> PenfacError:
+    """A broken environment or a divergence ends one learner; anything else ends all."""
+    if not isinstance(error, EnvironmentFault | Divergence):
+        raise error
+    return error
 
 
 class HostEngine:
@@ -64,9 +71,7 @@ class HostEngine:
             try:
                 yield i, self._advance(i, counters)
             except PenfacError as error:
-                if error.exit_code not in (3, 4):  # those stop one learner, not all
-                    raise
-                yield i, error
+                yield i, stops_one(error)
 
     def _advance(self, i: int, counters: Counters) -> Progress:
         cfg, worlds, algo = self.job.cfg, self.worlds[i], self.job.algo
@@ -122,14 +127,14 @@ class HostEngine:
             which = 0 if fixed else counters.evaluations
             try:
                 yield i, self.evaluators[i].deterministic(weights, episodes, which)
-            except EnvironmentFault as fault:
-                yield i, fault
+            except PenfacError as error:
+                yield i, stops_one(error)
 
     def snapshot(self, i: int) -> Arrays:
         arrays = flatten(self.states[i], "state")
         standing = self.standing[i]
         if standing is not None:
-            arrays |= flatten(standing._asdict(), "worlds")
+            arrays |= flatten(standing, "worlds")
         return arrays
 
     def restore(self, i: int, arrays: Arrays) -> None:
@@ -137,7 +142,7 @@ class HostEngine:
         self.states[i] = jax.tree.map(jnp.asarray, state)
         if self.standing[i] is not None:
             standing = RunningWorlds(
-                *(arrays[f"worlds.['{k}']"] for k in RunningWorlds._fields)
+                *(arrays[f"worlds.{k}"] for k in RunningWorlds._fields)
             )
             self.worlds[i].restore(standing)
             self.standing[i] = standing

@@ -42,6 +42,10 @@ def preset(algo: str, name: str, env_id: str) -> dict[str, Any]:
         )
     block = blocks[name]
     settings = {k: v for k, v in block.items() if not isinstance(v, dict)}
+    for table in block.keys() - settings.keys() - set(TASKS):
+        raise ConfigError(
+            f"--preset {name}: [{table}] is none of the tasks {', '.join(TASKS)}"
+        )
     task = task_of(env_id)
     return settings | (block.get(task, {}) if task else {})
 

@@ -66,7 +66,9 @@ def _advance(env: JaxEnv, state, action, keys):
 
 def _explore(mu, law: str, sigma: Float[Array, " L"], keys) -> Float[Array, "L W m"]:
     shape = mu.shape[-1:]
-    uniform = jax.vmap(jax.vmap(lambda k: jax.random.uniform(k, shape)))(keys)
+    # an exact 0, one draw in 2^23, would be a sample infinitely far away
+    draw = lambda key: jax.random.uniform(key, shape, minval=2.0**-24)  # noqa: E731
+    uniform = jax.vmap(jax.vmap(draw))(keys)
     return jax.vmap(EXPLORATION_LAWS[law])(mu, sigma, uniform)
 
 
