@@ -42,12 +42,17 @@ class PolicyWeights(NamedTuple):
     output: str
 
 
+def between(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """np.clip, at a fifth of its cost for the few numbers of one state."""
+    return np.minimum(np.maximum(x, low), high)
+
+
 def mean_action(weights: PolicyWeights, obs: np.ndarray) -> np.ndarray:
     """mu(s), in [-1, 1] by tanh; a linear policy's answer is not yet clipped."""
     w = weights
     x = (obs - w.mean) / w.std
     if w.clip != np.inf:
-        x = np.clip(x, -w.clip, w.clip)
+        x = between(x, -w.clip, w.clip)
     x = x * w.scale + w.shift
     act = ACTIVATIONS[w.activation]
     for matrix, bias in w.layers[:-1]:
@@ -66,11 +71,11 @@ class ActionScale(NamedTuple):
 
     def to_env(self, action: np.ndarray) -> np.ndarray:
         """[..., m] in [-1, 1] to [..., *shape] in the space's dtype."""
-        a = np.clip(action.astype(np.float64), -1, 1)
+        a = between(action.astype(np.float64), -1, 1)
         low, high = self.low.astype(np.float64), self.high.astype(np.float64)
         out = (low * (1 - a) + high * (1 + a)) / 2
         # rounding to the space's dtype may leave the box by one unit: clip there too
-        out = np.clip(out.astype(self.low.dtype), self.low, self.high)
+        out = between(out.astype(self.low.dtype), self.low, self.high)
         return out.reshape(*action.shape[:-1], *self.shape)
 
 

@@ -22,7 +22,6 @@ from penfac.engines.base import Counters, Engine, Job
 from penfac.envs.gym import Watch, check_id
 from penfac.errors import (
     ConfigError,
-    CorruptFile,
     OutOfMemory,
     PenfacError,
     StorageError,
@@ -32,12 +31,12 @@ from penfac.recorder import Recorder
 from penfac.request import (
     Request,
     check_document,
-    differences,
     env_options,
     identity,
     resolve,
     versions,
 )
+from penfac.restore import restore
 from penfac.runs import (
     Lock,
     RunFolder,
@@ -193,7 +192,7 @@ def _run_locked(
         watchdog = Watchdog(watch, limits.env_timeout, on_hang)
         try:
             engine = build_engine(document, interruption, watch, recorders, listener)
-            counters = restore(engine, document, recorders, listener, fresh)
+            counters = restore(engine, document, recorders, listener.noted, fresh)
             if not fresh:  # only now is it known to fit the checkpoints
                 write_configs(folder, document, recorders)
             listener.started(folder, document, sum(c.step for c in counters))
@@ -284,70 +283,6 @@ def build_engine(
     from penfac.engines.host import HostEngine
 
     return HostEngine(job, document["seeds"])
-
-
-def restore(
-    engine: Engine,
-    document: dict[str, Any],
-    recorders: list[Recorder],
-    listener: Listener,
-    fresh: bool,
-) -> list[Counters]:
-    """Bring every learner back to its newest checkpoint that verifies.
-
-    No file is touched before the checkpoints of all seeds are known to be good.
-    """
-    found = [None if fresh else r.folder.load_checkpoint() for r in recorders]
-    for i, (recorder, saved) in enumerate(zip(recorders, found, strict=True)):
-        if saved is not None:
-            place(engine, i, recorder, document, saved, listener)
-    counters = []
-    for recorder, saved in zip(recorders, found, strict=True):
-        meta = None if saved is None else saved[1]
-        with ours(recorder.folder.path):
-            recorder.rewind(meta)
-        counters.append(Counters() if meta is None else Counters(**meta["counters"]))
-    return counters
-
-
-@contextlib.contextmanager
-def ours(path: Path):
-    """A checkpoint whose sha256 is right but whose content no run of ours would write."""
-    try:
-        yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptFile(
-            f"{path}: its checkpoint is not one of ours ({error!r})"
-        ) from error
-
-
-def place(
-    engine: Engine,
-    i: int,
-    recorder: Recorder,
-    document: dict[str, Any],
-    saved: tuple[dict[str, Any], dict[str, Any], list[str]],
-    listener: Listener,
-) -> None:
-    """One learner back where a checkpoint has it, if that is this run's and ours."""
-    arrays, meta, complaints = saved
-    for complaint in complaints:
-        listener.noted(f"skipped a damaged checkpoint: {complaint}")
-    with ours(recorder.folder.path):
-        changed = differences(meta["identity"], identity(document))
-        if changed:
-            raise ConfigError(
-                f"{recorder.folder.path}: config.json was changed since the checkpoint: "
-                + "; ".join(changed)
-            )
-        engine.restore(i, arrays)
-        Counters(**meta["counters"])
-        moved = differences(meta["versions"], versions())
-    if moved:
-        listener.noted(
-            f"other versions than at the checkpoint ({'; '.join(moved)}): "
-            "the run goes on, but not bit for bit"
-        )
 
 
 class Trial:

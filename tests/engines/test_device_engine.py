@@ -11,6 +11,8 @@ from penfac.engines.device import DeviceEngine, episodes_for
 from penfac.envs.builtin import BUILT_IN
 from penfac.envs.gym import EnvOptions
 from penfac.errors import Divergence
+from penfac.randomness import Stream
+from penfac.rollout.device import stream_keys
 from penfac.train import Evaluated, Failed, Schedule, Updated
 
 ENV, SEEDS, STEPS = "penfac/LQR-v0", [5, 6, 7], 300  # three updates of 2 x 50 steps
@@ -135,6 +137,25 @@ def test_an_evaluation_leaves_everything_as_it_was(single):
     assert returns(0, True) == returns(5, True) == returns(0, False)
     assert len({r for n in range(4) for r in returns(n, False)}) == 4
     assert digest(engine, 0) == ends[0]
+
+
+def test_an_evaluation_is_an_episode_of_its_own_stream(single):
+    """Played by hand from the state that (seed, EVAL_RESET, 0, 0) names, the policy earns
+    what the engine says; from the state of training's first episode it does not."""
+    engine, _ = single
+    ((_, (returns, lengths, ended)),) = engine.evaluate([(0, Counters())], 1, True)
+    policy, env = engine.policy(0), BUILT_IN[ENV]
+    seed = engine.groups[0].seeds[:1]
+    which = jnp.zeros((1, 1), jnp.uint32)
+    keys = stream_keys(seed, Stream.EVAL_RESET, which, which)[0, 0]
+    state, total = env.reset(jax.random.split(keys)[0]), 0.0
+    trained = env.reset(stream_keys(seed, Stream.TRAIN_RESET, which)[0, 0])
+    assert np.abs(state - trained).max() > 1e-3
+    for _ in range(env.spec.horizon):
+        outcome = env.step(state, policy(env.observe(state)), keys)
+        state, total = outcome.state, total + float(outcome.reward)
+    assert returns[0] == pytest.approx(total, rel=1e-4)
+    assert (lengths, ended) == ([env.spec.horizon], [False])
 
 
 def test_the_policy_and_the_program_act_alike(single):

@@ -182,7 +182,8 @@ def test_running_worlds_resume_bit_for_bit():
     other = HostEngine(job, [5])
     other.compiled = engine.compiled
     other.restore(0, arrays)
-    assert set(arrays["worlds.['length']"]) & set(range(1, 40))
+    played = other.worlds[0].length
+    assert ((played > 0) & (played < 40)).all()
     for _ in learn(other, 1, never(400), [counters]):
         pass
     assert digest(other, 0) == digest(engine, 0)

@@ -30,7 +30,7 @@ def resident() -> float:
     ],
 )
 def test_memory_stays_flat(kind, env, collect):
-    """Some ten to twenty seconds each: from update 200 to 1200 a learner grows by less
+    """Some ten to thirty seconds each: from update 200 to 1200 a learner grows by less
     than 3 MB. Keeping its batches of 400 steps, 32 bytes a step, would take 13 MB."""
     updates, batch = 1200, 400
     sizes = {"min_steps_per_update": batch, "worlds": 2, "steps_per_world": batch // 2}

@@ -48,6 +48,30 @@ def test_observations_come_flat_in_float32_in_the_order_of_memory():
     np.testing.assert_array_equal(obs, np.arange(6))
 
 
+class Reusing(gymnasium.Env):
+    """Hands out one array and writes into it."""
+
+    observation_space = spaces.Box(-1, 1, (2,), np.float32)
+    action_space = spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        self.buffer = np.zeros(2, np.float32)
+        return self.buffer, {}
+
+    def step(self, action):
+        self.buffer += 1
+        return self.buffer, 0.0, False, False, {}
+
+
+def test_the_first_observation_is_a_copy():
+    """It does not change when the environment goes on (what steps give is copied by the
+    collector, see tests/rollout)."""
+    w = world(Reusing())
+    first = w.reset(0)
+    w.step(np.zeros(1, np.float32))
+    assert first.tolist() == [0, 0]
+
+
 def test_actions_leave_in_the_shape_and_type_of_the_space():
     w = world(Picture())
     w.reset(0)
@@ -61,7 +85,7 @@ def test_actions_leave_in_the_shape_and_type_of_the_space():
     assert type(reward) is float
     assert reward == 0.5
     assert terminated is truncated is False
-    assert obs.dtype == np.float32
+    np.testing.assert_array_equal(obs, np.full(6, 7))
 
 
 @given(st.tuples(finite, finite).filter(lambda b: b[0] < b[1]), st.floats(-2, 2))

@@ -315,6 +315,26 @@ def test_running_returns_cross_batches(running):
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_the_noise_of_running_worlds_is_independent():
+    """Across steps, batches, worlds and learners, through many episodes."""
+    worlds, parts = start_worlds(RANDOM_END, SEEDS, W), []
+    for _ in range(40):
+        worlds, batch, _ = steps_of(jnp.zeros((3, 3, 2)), SIGMA / 3, SEEDS, worlds)
+        parts.append(np.asarray(batch.action).reshape(3, W, STEPS, 2))
+    noise = np.concatenate(parts, axis=2)
+    pairs = {
+        "steps": (noise[:, :, :-1], noise[:, :, 1:]),
+        "batches": (noise[:, :, :-STEPS], noise[:, :, STEPS:]),
+        "worlds": (noise[:, :-1], noise[:, 1:]),
+        "learners": (noise[:-1], noise[1:]),
+        "dimensions": (noise[..., 0], noise[..., 1]),
+    }
+    for name, (a, b) in pairs.items():
+        correlation = np.corrcoef(a.ravel(), b.ravel())[0, 1]
+        assert abs(correlation) < 4 / np.sqrt(a.size), name
+    assert len(np.unique(noise)) > 0.99 * noise.size
+
+
 # --- evaluation --------------------------------------------------------------------------
 
 

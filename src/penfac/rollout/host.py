@@ -161,7 +161,8 @@ class HostWorlds:
                 self.returned[w] += reward
                 self.obs[w] = obs
                 self.played[w].append(action)
-                self._draw(w)
+                if self.length[w] % NOISE_BLOCK == 0:
+                    self._draw(w)
                 self.length[w] += 1
             offset += length
             if not np.array_equal(self.obs[w], running.obs[w]):
@@ -195,20 +196,20 @@ class HostWorlds:
                 self._rebuild(w, fault, None)
 
     def _draw(self, w: int) -> None:
-        """The noise of step t of an episode is row t of its stream."""
-        if self.length[w] % NOISE_BLOCK == 0:
-            noise = self.noise[w]
-            assert noise is not None  # noqa: S101  set by _start
-            noise.random(out=self.blocks[w])
+        """The next block: the noise of step t of an episode is row t of its stream."""
+        noise = self.noise[w]
+        assert noise is not None  # noqa: S101  set by _start
+        noise.random(out=self.blocks[w])
 
     def _step(
         self, living: np.ndarray, act: Explorer, rows: "Rows", remember: bool = False
     ) -> list[int]:
         """One step of the living worlds; those whose episode ended come back."""
         self.poll()
-        for w in living:
+        row = self.length[living] % NOISE_BLOCK
+        for w in living[row == 0]:
             self._draw(w)
-        uniform = self.blocks[living, self.length[living] % NOISE_BLOCK]
+        uniform = self.blocks[living, row]
         obs = self.obs[living]
         action = finite(act(obs, uniform))
         to_env = self.actions.to_env(action)
@@ -236,9 +237,11 @@ class HostWorlds:
         if remember:
             for i, w in enumerate(living):
                 self.played[w].append(action[i])
+        over = terminated | truncated
+        if not (failed or over.any()):
+            return []
         rows.discarded.update(int(self.episode[w]) for w in failed)
-        over = [int(w) for w in living[terminated | truncated] if w not in failed]
-        return over + failed
+        return [int(w) for w in living[over] if w not in failed] + failed
 
     def _throw_away_non_finite(
         self,

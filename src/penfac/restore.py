@@ -1,0 +1,77 @@
+"""Bringing a group of learners back to their checkpoints, all of them or none."""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from penfac.engines.base import Counters, Engine
+from penfac.errors import ConfigError, CorruptFile
+from penfac.recorder import Recorder
+from penfac.request import differences, identity, versions
+
+Note = Callable[[str], None]  # a line for whoever watches
+
+
+def restore(
+    engine: Engine,
+    document: dict[str, Any],
+    recorders: list[Recorder],
+    note: Note,
+    fresh: bool,
+) -> list[Counters]:
+    """Bring every learner back to its newest checkpoint that verifies.
+
+    No file is touched before the checkpoints of all seeds are known to be good.
+    """
+    found = [None if fresh else r.folder.load_checkpoint() for r in recorders]
+    for i, (recorder, saved) in enumerate(zip(recorders, found, strict=True)):
+        if saved is not None:
+            place(engine, i, recorder, document, saved, note)
+    counters = []
+    for recorder, saved in zip(recorders, found, strict=True):
+        meta = None if saved is None else saved[1]
+        with ours(recorder.folder.path):
+            recorder.rewind(meta)
+        counters.append(Counters() if meta is None else Counters(**meta["counters"]))
+    return counters
+
+
+def place(
+    engine: Engine,
+    i: int,
+    recorder: Recorder,
+    document: dict[str, Any],
+    saved: tuple[dict[str, Any], dict[str, Any], list[str]],
+    note: Note,
+) -> None:
+    """One learner back where a checkpoint has it, if that is this run's and ours."""
+    arrays, meta, complaints = saved
+    for complaint in complaints:
+        note(f"skipped a damaged checkpoint: {complaint}")
+    with ours(recorder.folder.path):
+        changed = differences(meta["identity"], identity(document))
+        if changed:
+            raise ConfigError(
+                f"{recorder.folder.path}: config.json was changed since the checkpoint: "
+                + "; ".join(changed)
+            )
+        engine.restore(i, arrays)
+        Counters(**meta["counters"])
+        moved = differences(meta["versions"], versions())
+    if moved:
+        note(
+            f"other versions than at the checkpoint ({'; '.join(moved)}): "
+            "the run goes on, but not bit for bit"
+        )
+
+
+@contextlib.contextmanager
+def ours(path: Path):
+    """A checkpoint whose sha256 is right but whose content no run of ours would write."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptFile(
+            f"{path}: its checkpoint is not one of ours ({error!r})"
+        ) from error
