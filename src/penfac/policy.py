@@ -6,7 +6,7 @@ This file needs numpy, and safetensors to read and write; nothing else of ours.
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,29 +50,40 @@ def between(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
 def mean_action(weights: PolicyWeights, obs: np.ndarray) -> np.ndarray:
     """mu(s), in [-1, 1] by tanh; a linear policy's answer is not yet clipped."""
     w = weights
-    x = (obs - w.mean) / w.std
+    x = obs - w.mean  # a fresh array: what follows may work in place
+    x /= w.std
     if w.clip != np.inf:
         x = between(x, -w.clip, w.clip)
-    x = x * w.scale + w.shift
+    x *= w.scale
+    x += w.shift
     act = ACTIVATIONS[w.activation]
     for matrix, bias in w.layers[:-1]:
-        x = act(x @ matrix + bias)
+        x = x @ matrix
+        x += bias
+        x = act(x)
     matrix, bias = w.layers[-1]
-    x = x @ matrix + bias
+    x = x @ matrix
+    x += bias
     return np.tanh(x) if w.output == "tanh" else x
 
 
-class ActionScale(NamedTuple):
+@dataclass(frozen=True)
+class ActionScale:
     """From [-1, 1]^m to the environment's own box, ends exact and never left."""
 
     low: np.ndarray  # [m], in the space's own dtype
     high: np.ndarray
     shape: tuple[int, ...]
+    ends: tuple[np.ndarray, np.ndarray] = field(init=False, repr=False)  # in float64
+
+    def __post_init__(self) -> None:
+        ends = (self.low.astype(np.float64), self.high.astype(np.float64))
+        object.__setattr__(self, "ends", ends)
 
     def to_env(self, action: np.ndarray) -> np.ndarray:
         """[..., m] in [-1, 1] to [..., *shape] in the space's dtype."""
         a = between(action.astype(np.float64), -1, 1)
-        low, high = self.low.astype(np.float64), self.high.astype(np.float64)
+        low, high = self.ends
         out = (low * (1 - a) + high * (1 + a)) / 2
         # rounding to the space's dtype may leave the box by one unit: clip there too
         out = between(out.astype(self.low.dtype), self.low, self.high)

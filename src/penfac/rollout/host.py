@@ -5,6 +5,7 @@ Every episode has a number; its reset seed and its noise follow from (run seed, 
 """
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -36,9 +37,14 @@ class Explorer(NamedTuple):
         return action.astype(np.float32)
 
 
+def finite_sum(*arrays: np.ndarray) -> bool:
+    """False if any number is NaN or infinite, or if so many large ones add up to that."""
+    return all(math.isfinite(np.add.reduce(x, axis=None)) for x in arrays)
+
+
 def finite(action: np.ndarray) -> np.ndarray:
     """Weights that are finite but huge: no environment is to blame for what follows."""
-    if not np.isfinite(action).all():
+    if not finite_sum(action):
         raise Divergence(
             "an action became non-finite, the actor's weights are too large; the last "
             "good checkpoint is kept (a smaller actor_lr helps)"
@@ -225,7 +231,7 @@ class HostWorlds:
                 self._rebuild(w, fault, to_env[i])
                 next_obs[i], reward[i] = obs[i], 0.0
                 failed.append(int(w))
-        if not (np.isfinite(next_obs).all() and np.isfinite(reward).all()):
+        if not finite_sum(next_obs, reward):
             failed += self._throw_away_non_finite(living, next_obs, reward, to_env)
         rows.append(
             obs, next_obs, action, reward, terminated, truncated, self.episode[living],
