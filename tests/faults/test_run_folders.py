@@ -306,13 +306,13 @@ def test_running_worlds_that_do_not_fit_are_5():
     assert train("Plain", *more).code == 0
 
     def drop_world(arrays, meta):
-        arrays["worlds.['length']"] = arrays["worlds.['length']"][:1]
+        arrays["worlds.length"] = arrays["worlds.length"][:1]
 
     def drop_all(arrays, meta):
-        del arrays["worlds.['episode']"]
+        del arrays["worlds.episode"]
 
     def wrong_place(arrays, meta):
-        arrays["worlds.['obs']"] += 1
+        arrays["worlds.obs"] += 1
 
     for change, code in ((wrong_place, 3), (drop_world, 5), (drop_all, 5)):
         copy = RUN.parent / change.__name__

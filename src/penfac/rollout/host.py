@@ -212,11 +212,13 @@ class HostWorlds:
     ) -> list[int]:
         """One step of the living worlds; those whose episode ended come back."""
         self.poll()
-        row = self.length[living] % NOISE_BLOCK
+        # all alive is the common case, and a slice is cheaper than a list of indices
+        at = slice(None) if len(living) == len(self.worlds) else living
+        row = self.length[at] % NOISE_BLOCK
         for w in living[row == 0]:
             self._draw(w)
         uniform = self.blocks[living, row]
-        obs = self.obs[living]
+        obs = self.obs[at].copy()
         action = finite(act(obs, uniform))
         to_env = self.actions.to_env(action)
         k = len(living)
@@ -234,12 +236,12 @@ class HostWorlds:
         if not finite_sum(next_obs, reward):
             failed += self._throw_away_non_finite(living, next_obs, reward, to_env)
         rows.append(
-            obs, next_obs, action, reward, terminated, truncated, self.episode[living],
-            living,
+            obs, next_obs, action, reward, terminated, truncated,
+            self.episode[at].copy(), living,
         )  # fmt: skip
-        self.obs[living] = next_obs
-        self.length[living] += 1
-        self.returned[living] += reward
+        self.obs[at] = next_obs
+        self.length[at] += 1
+        self.returned[at] += reward
         if remember:
             for i, w in enumerate(living):
                 self.played[w].append(action[i])
