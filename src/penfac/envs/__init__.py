@@ -1,8 +1,11 @@
-"""Environments: built-in ones as pure JAX functions, and anything Gymnasium knows.
+"""Environments: the Roboschool tasks, small ones as pure JAX functions, and anything
+Gymnasium knows.
 
-Importing this package registers the built-in ids with Gymnasium.
+Importing this package registers our ids with Gymnasium.
 """
 
 from penfac.envs.registration import register_envs
+from penfac.envs.roboschool.registration import register_roboschool
 
 register_envs()
+register_roboschool()

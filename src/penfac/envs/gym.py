@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import logging
 import math
 import time
 from dataclasses import dataclass, field
@@ -13,11 +12,11 @@ import numpy as np
 from gymnasium import spaces
 
 from penfac.configs import nearest
+from penfac.envs.mujoco_warnings import hear_mujoco
 from penfac.errors import ConfigError, EnvironmentFault
 from penfac.policy import ActionScale
 from penfac.types import EnvSpec
 
-LOG = logging.getLogger(__name__)
 EXTRAS = {  # id fragment -> (module to import first, extra that brings it)
     "BulletEnv": ("pybullet_envs_gymnasium", "pybullet"),
 }
@@ -90,21 +89,6 @@ def open_world(env_id: str, options: EnvOptions, watch: Watch | None = None) -> 
     finally:
         watch.entered = None
     return World(env_id, env, options, watch)
-
-
-def hear_mujoco() -> None:
-    """MuJoCo's warnings go to our log, each once; not to the terminal, nor to a file in
-    the working folder."""
-    mujoco: Any = importlib.import_module("mujoco")
-    if mujoco.get_mju_user_warning() is None:
-        heard: set[str] = set()
-
-        def hear(text: str) -> None:
-            if text not in heard:
-                heard.add(text)
-                LOG.info("MuJoCo: %s", text)
-
-        mujoco.set_mju_user_warning(hear)
 
 
 class World:

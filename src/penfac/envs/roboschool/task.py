@@ -1,0 +1,440 @@
+"""The tasks: what is observed, what is paid, when it ends, how it begins.
+
+One definition for every walker and one for the cart and pole, on arrays whose last axis
+is a vector and whose other axes are worlds. `xp` is numpy or jax.numpy: the C engine and
+MJX run the very same lines. Everything is computed row by row, so what a world sees
+does not depend on how many are played beside it.
+"""
+
+import dataclasses
+import math
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penfac.envs.roboschool.robots import Machine, Physics, build, joint_limits
+from penfac.envs.roboschool.tables import (
+    ANT,
+    HALF_CHEETAH,
+    HOPPER,
+    HUMANOID,
+    PENDULUM,
+    WALKER2D,
+)
+
+CONTROL_STEP = 0.0165  # s
+TARGET = 1000.0  # m ahead, on the x axis
+START_NOISE = 0.1  # rad, on every joint
+
+Array = Any  # numpy or JAX
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """What Roboschool paid and showed, and what its port to PyBullet does instead."""
+
+    name: str
+    joint_in_velocity: bool  # planar robots see the first joint's speed in their own
+    limit_cost: float  # per joint at its limit
+    strike_cost: float  # per foot that touches another limb
+    cheetah_falls: bool  # HalfCheetah's episodes end
+    start_yaw: float  # rad, to either side: Humanoid's first heading
+    floor_counts: bool  # the mean of all parts has the floor in it, and the torso
+
+
+ROBOSCHOOL = Rules("roboschool", True, -0.2, -1.0, True, math.pi / 16, False)
+BULLET = Rules("bullet", False, -0.1, 0.0, False, 0.0, True)
+RULES = {rules.name: rules for rules in (ROBOSCHOOL, BULLET)}
+
+
+class Scene(NamedTuple):
+    """A state as an engine gives it."""
+
+    qpos: Array
+    qvel: Array
+    sensors: Array
+
+
+class Moment(NamedTuple):
+    """What one control step led to."""
+
+    obs: Array  # float32
+    terms: dict[str, Array]  # the reward, term by term
+    terminated: Array
+    flags: Array  # which feet touch the floor: observed one step later
+
+
+@dataclasses.dataclass(frozen=True)
+class Walk:
+    """What differs between walkers."""
+
+    alive: float  # paid each step
+    lowest: float  # m: the torso's centre must be above
+    steepest: float  # rad: its pitch must be within
+    only_feet: tuple[str, ...] = ()  # of the flags, those that must stay clear
+    electricity: float = -2.0
+    stall: float = -0.1
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WalkerTask:
+    """Go ahead along x and do not fall."""
+
+    machine: Machine
+    walk: Walk
+    rules: Rules
+
+    sub_steps = 4
+
+    # --- what the tables say, as arrays ---------------------------------------------------
+
+    @cached_property
+    def planar(self) -> bool:
+        return self.machine.robot.root == "planar"
+
+    @cached_property
+    def joints(self) -> int:
+        return self.machine.model.nu
+
+    @cached_property
+    def obs_dim(self) -> int:
+        return 8 + 2 * self.joints + len(self.machine.robot.feet)
+
+    @cached_property
+    def draws(self) -> int:
+        """Uniform numbers in [0, 1) that a reset takes: the joints, then the yaw."""
+        return self.joints + (0 if self.planar else 1)
+
+    @cached_property
+    def middle(self) -> np.ndarray:
+        low, high = joint_limits(self.machine.robot)
+        return (low + high) / 2
+
+    @cached_property
+    def per_range(self) -> np.ndarray:
+        low, high = joint_limits(self.machine.robot)
+        return 2 / (high - low)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """[bodies] of the mean over Bullet's links; the floor, at 0, may be one of them."""
+        parts = np.array([float(body.parts) for body in self.machine.robot.bodies])
+        if self.rules.floor_counts:
+            parts[0] = parts[0] or 1  # a torso that is the base counts too
+            return parts / (parts.sum() + 1)
+        return parts / parts.sum()
+
+    @cached_property
+    def foot_ends(self) -> np.ndarray:
+        """[feet, 2] sites."""
+        ends = self.machine.sensors.ends
+        return np.array([ends[foot][0] for foot in self.machine.robot.feet])
+
+    @cached_property
+    def foot_reach(self) -> np.ndarray:
+        """[feet]: a capsule's end below this height touches the floor."""
+        bodies = {body.name: body for body in self.machine.robot.bodies}
+        radii = [bodies[foot].geoms[0].radius for foot in self.machine.robot.feet]
+        return np.array(radii) + np.array(self.machine.robot.near)
+
+    @cached_property
+    def must_stay_clear(self) -> list[int]:
+        feet = self.machine.robot.feet
+        return [feet.index(foot) for foot in self.walk.only_feet]
+
+    @cached_property
+    def torso(self) -> tuple[float, float, float]:
+        """The centre of mass of the torso in its frame."""
+        return self.machine.robot.bodies[0].com
+
+    # --- where it is ------------------------------------------------------------------------
+
+    def initial(self, xp, u: Array) -> Array:
+        """qpos from uniform numbers [..., draws] in [0, 1); all speeds are 0."""
+        joints = START_NOISE * (2 * u[..., : self.joints] - 1)
+        zero = xp.zeros_like(u[..., 0])
+        if self.planar:
+            root = [zero, zero, zero]
+        else:
+            yaw = self.rules.start_yaw * (2 * u[..., -1] - 1)
+            cos, sin = xp.cos(yaw), xp.sin(yaw)
+            x, y, z = self.torso  # the frame is where it puts the centre of mass above 0
+            root = [
+                -(x * cos - y * sin),
+                -(x * sin + y * cos),
+                zero + (self.machine.robot.start_height - z),
+                xp.cos(yaw / 2), zero, zero, xp.sin(yaw / 2),
+            ]  # fmt: skip
+        return xp.concatenate([xp.stack(root, -1), joints], -1)
+
+    def place(self, xp, sensors: Array) -> tuple[Array, Array]:
+        """(x, y): the mean over all parts as Bullet counted them."""
+        bodies = len(self.weights)
+        x = xp.sum(sensors[..., 0 : 3 * bodies : 3] * self.weights, -1)
+        y = xp.sum(sensors[..., 1 : 3 * bodies : 3] * self.weights, -1)
+        return x, y
+
+    def touching(self, xp, sensors: Array) -> Array:
+        """Which feet are as near to the floor as Bullet calls a contact."""
+        lowest = xp.min(sensors[..., 3 * self.foot_ends + 2], -1)
+        return lowest < self.foot_reach
+
+    def pose(self, xp, qpos: Array, qvel: Array) -> "Pose":
+        return self._planar_pose(xp, qpos, qvel) if self.planar else self._free_pose(
+            xp, qpos, qvel
+        )  # fmt: skip
+
+    def _planar_pose(self, xp, qpos: Array, qvel: Array) -> "Pose":
+        pitch, spin = qpos[..., 2], qvel[..., 2]
+        sin, cos = xp.sin(pitch), xp.cos(pitch)
+        arm, base = self.torso[2], self.machine.robot.bodies[0].pos[2]
+        forward = qvel[..., 0] + arm * spin * cos
+        up = qvel[..., 1] - arm * spin * sin
+        if self.rules.joint_in_velocity:
+            first = qvel[..., 3]
+            forward, up = forward + first * cos, up - first * sin
+        # upside down is a half turn of roll and yaw with the pitch back within 90 degrees
+        over = xp.where(cos > 0, 0.0, math.pi)
+        return Pose(
+            base + qpos[..., 1] + arm * cos, over, xp.arcsin(sin), over,
+            forward, xp.zeros_like(forward), up,
+        )  # fmt: skip
+
+    def _free_pose(self, xp, qpos: Array, qvel: Array) -> "Pose":
+        w, x, y, z = (qpos[..., k] for k in (3, 4, 5, 6))
+        roll = xp.arctan2(2 * (y * z + x * w), -x * x - y * y + z * z + w * w)
+        pitch = xp.arcsin(xp.clip(-2 * (x * z - y * w), -1, 1))
+        yaw = xp.arctan2(2 * (x * y + z * w), x * x - y * y - z * z + w * w)
+        a, _, c = self.torso  # y is 0 for both robots
+        wx, wy, wz = (qvel[..., k] for k in (3, 4, 5))
+        across = (wy * c, wz * a - wx * c, -wy * a)  # spin x arm, in the body's frame
+        turned = rotate((w, x, y, z), across)
+        vx, vy, vz = (qvel[..., k] + turned[k] for k in (0, 1, 2))
+        height = qpos[..., 2] + rotate((w, x, y, z), (a, 0.0, c))[2]
+        return Pose(height, roll, pitch, yaw, vx, vy, vz)
+
+    # --- what it sees, what it is paid ------------------------------------------------------
+
+    def observe(self, xp, scene: Scene, flags: Array) -> Array:
+        return self._observe(xp, scene, flags)[0]
+
+    def _observe(self, xp, scene: Scene, flags: Array) -> tuple[Array, "Pose", Array]:
+        pose = self.pose(xp, scene.qpos, scene.qvel)
+        x, y = self.place(xp, scene.sensors)
+        heading = xp.arctan2(-y, TARGET - x) - pose.yaw
+        cos, sin = xp.cos(pose.yaw), xp.sin(pose.yaw)
+        body = xp.stack(
+            [
+                pose.height - self.machine.robot.zero_height,
+                xp.sin(heading),
+                xp.cos(heading),
+                0.3 * (cos * pose.vx + sin * pose.vy),
+                0.3 * (cos * pose.vy - sin * pose.vx),
+                0.3 * pose.vz,
+                pose.roll,
+                pose.pitch,
+            ],
+            -1,
+        )
+        scaled = (scene.qpos[..., -self.joints :] - self.middle) * self.per_range
+        speeds = 0.1 * scene.qvel[..., -self.joints :]
+        joints = xp.stack([scaled, speeds], -1)
+        joints = joints.reshape((*speeds.shape[:-1], 2 * self.joints))
+        obs = xp.concatenate([body, joints, flags.astype(body.dtype)], -1)
+        return xp.clip(obs, -5, 5).astype(np.float32), pose, scaled
+
+    def judge(self, xp, before: Array, flags: Array, after: Scene, action: Array):
+        """The outcome of one control step; `before` are the sensors at its start."""
+        obs, pose, scaled = self._observe(xp, after, flags)
+        up = (pose.height > self.walk.lowest) & (xp.abs(pose.pitch) < self.walk.steepest)
+        for k in self.must_stay_clear:
+            up = up & ~flags[..., k]
+        terms = {
+            "alive": xp.where(up, self.walk.alive, -1.0),
+            "progress": self.progress(xp, before, after.sensors),
+            **self.effort(xp, after.qvel, action),
+            "joints_at_limit": self.rules.limit_cost
+            * xp.sum(xp.abs(scaled) > 0.99, -1).astype(pose.height.dtype),
+        }
+        if self.rules.strike_cost and self.machine.robot.limbs:
+            struck = self.strikes(xp, after.sensors)
+            terms["foot_collision"] = self.rules.strike_cost * struck
+        falls = self.rules.cheetah_falls or not self.walk.only_feet
+        return Moment(obs, terms, ~up & falls, self.touching(xp, after.sensors))
+
+    def progress(self, xp, before: Array, after: Array) -> Array:
+        """How much nearer the target, over the control step: about the speed in m/s.
+
+        The difference of two distances of 1 km, without computing either difference
+        of large numbers: single precision would keep only 4 mm of it.
+        """
+        x, y = self.place(xp, before)
+        x2, y2 = self.place(xp, after)
+        far = xp.sqrt((TARGET - x) ** 2 + y**2) + xp.sqrt((TARGET - x2) ** 2 + y2**2)
+        gain = (x2 - x) * (2 * TARGET - x - x2) + (y - y2) * (y + y2)
+        return gain / (far * CONTROL_STEP)
+
+    def effort(self, xp, qvel: Array, action: Array) -> dict[str, Array]:
+        """Costs see the action as it was given, before clipping."""
+        action = action.astype(qvel.dtype)
+        power = xp.abs(action * (0.1 * qvel[..., -self.joints :]))
+        m = self.joints
+        return {
+            "electricity": self.walk.electricity / m * xp.sum(power, -1),
+            "stall_torque": self.walk.stall / m * xp.sum(action * action, -1),
+        }
+
+    # --- feet against the other limbs -------------------------------------------------------
+
+    @cached_property
+    def strikable(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """[feet, capsules, 2] end sites of all that a foot may strike, the reach, and ..."""
+        robot, ends = self.machine.robot, self.machine.sensors.ends
+        bodies = {body.name: body for body in robot.bodies}
+        sites, reach = [], []
+        for foot, near in zip(robot.feet, robot.near, strict=True):
+            own = foot.split("_")[0]
+            leg = {f"{own}_{part}" for part in ("thigh", "shin", "foot")}
+            pairs = [
+                (ends[limb][k], capsule.radius)
+                for limb in robot.limbs
+                if limb not in leg
+                for k, capsule in enumerate(bodies[limb].geoms)
+            ]
+            sites.append([pair for pair, _ in pairs])
+            radius = bodies[foot].geoms[0].radius + near
+            reach.append([r + radius for _, r in pairs])
+        return np.array(sites), np.array(reach), self.foot_ends[:, :1]
+
+    def strikes(self, xp, sensors: Array) -> Array:
+        """How many feet touch another limb: distances from a foot's centre to capsules."""
+        sites, reach, centre = self.strikable
+        xyz = np.arange(3)
+        at = sensors[..., 3 * sites[..., 0, None] + xyz]  # [..., feet, capsules, 3]
+        along = sensors[..., 3 * sites[..., 1, None] + xyz] - at
+        out = sensors[..., 3 * centre[..., None] + xyz] - at
+        length2 = xp.maximum(xp.sum(along * along, -1), 1e-12)  # a sphere has none
+        t = xp.clip(xp.sum(out * along, -1) / length2, 0, 1)
+        gap = out - t[..., None] * along
+        touched = xp.sum(gap * gap, -1) < reach * reach
+        return xp.sum(xp.any(touched, -1), -1).astype(sensors.dtype)
+
+
+class Pose(NamedTuple):
+    """The torso's centre of mass: height, attitude, velocity in the world."""
+
+    height: Array
+    roll: Array
+    pitch: Array
+    yaw: Array
+    vx: Array
+    vy: Array
+    vz: Array
+
+
+def rotate(q, v):
+    """A vector turned by a quaternion (w, x, y, z), component by component."""
+    w, x, y, z = q
+    a, b, c = v
+    # t = 2 (x, y, z) x v; v + w t + (x, y, z) x t
+    ta, tb, tc = 2 * (y * c - z * b), 2 * (z * a - x * c), 2 * (x * b - y * a)
+    return (
+        a + w * ta + y * tc - z * tb,
+        b + w * tb + z * ta - x * tc,
+        c + w * tc + x * tb - y * ta,
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PendulumTask:
+    """A pole on a cart: keep it up, or swing it up first. Both rule sets agree on it."""
+
+    machine: Machine
+    swing_up: bool
+
+    sub_steps = 1
+    joints = 1
+    obs_dim = 5
+    draws = 1
+
+    def initial(self, xp, u: Array) -> Array:
+        angle = START_NOISE * (2 * u[..., 0] - 1) + (3.1415 if self.swing_up else 0.0)
+        return xp.stack([xp.zeros_like(angle), angle], -1)
+
+    def touching(self, xp, sensors: Array) -> Array:
+        return sensors[..., :0] > 0
+
+    def observe(self, xp, scene: Scene, flags: Array) -> Array:
+        angle = scene.qpos[..., 1]
+        parts = [
+            scene.qpos[..., 0], scene.qvel[..., 0], xp.cos(angle), xp.sin(angle),
+            scene.qvel[..., 1],
+        ]  # fmt: skip
+        return xp.stack(parts, -1).astype(np.float32)
+
+    def judge(self, xp, before: Array, flags: Array, after: Scene, action: Array):
+        angle = after.qpos[..., 1]
+        obs = self.observe(xp, after, flags)
+        if self.swing_up:
+            terms = {"upright": xp.cos(angle)}
+            fallen = xp.zeros_like(angle, dtype=bool)
+        else:
+            terms = {"alive": xp.ones_like(angle)}
+            fallen = xp.abs(angle) > 0.2
+        return Moment(obs, terms, fallen, flags)
+
+
+Task = WalkerTask | PendulumTask
+
+
+# --- drag: the same for all ---------------------------------------------------------------
+
+
+def drag_coefficients(machine: Machine) -> np.ndarray:
+    """[bodies, 2] of (mass, inertia) times Bullet's 0.04. One inertia a body: that of its
+    only axis in the plane, the mean of three in space."""
+    robot, drag = machine.robot, machine.physics.drag
+    turn = (lambda i: sum(i) / 3) if robot.root == "free" else (lambda i: i[1])
+    return drag * np.array([(body.mass, turn(body.inertia)) for body in robot.bodies])
+
+
+def drag(xp, coefficients: np.ndarray, sensors: Array, places: int) -> Array:
+    """[..., 6 bodies] force and torque at each centre of mass: -c v (1 + |v|)."""
+    v = sensors[..., places:].reshape((*sensors.shape[:-1], *coefficients.shape, 3))
+    speed = xp.sqrt(xp.sum(v * v, -1))
+    force = v * (-coefficients * (1 + speed))[..., None]
+    return force.reshape((*sensors.shape[:-1], 6 * coefficients.shape[0]))
+
+
+# --- which there are ------------------------------------------------------------------------
+
+UPRIGHT = Walk(alive=1.0, lowest=0.8, steepest=1.0)  # Hopper and Walker2d
+WALKS = {
+    "Hopper": (HOPPER, UPRIGHT),
+    "Walker2d": (WALKER2D, UPRIGHT),
+    "HalfCheetah": (
+        HALF_CHEETAH,
+        Walk(1.0, -math.inf, 1.0, only_feet=("fshin", "fthigh", "bshin", "bthigh")),
+    ),
+    "Ant": (ANT, Walk(1.0, 0.26, math.inf)),
+    # 4.25 times the costs: 17 joints, of which 4 matter for walking
+    "Humanoid": (
+        HUMANOID,
+        Walk(2.0, 0.78, math.inf, electricity=4.25 * -2.0, stall=4.25 * -0.1),
+    ),
+}
+PENDULUMS = {"InvertedPendulum": False, "InvertedPendulumSwingup": True}
+
+
+def make_task(
+    name: str, rules: str = "roboschool", physics: Physics | None = None
+) -> Task:
+    """A task by name: `Hopper`, `InvertedPendulumSwingup`, ..."""
+    if rules not in RULES:
+        raise ValueError(f"rules {rules}: are {' or '.join(RULES)}")
+    if name in PENDULUMS:
+        physics = physics or Physics(sub_step=CONTROL_STEP)
+        return PendulumTask(build(PENDULUM, physics), PENDULUMS[name])
+    robot, walk = WALKS[name]
+    return WalkerTask(build(robot, physics or Physics()), walk, RULES[rules])
