@@ -1,63 +1,77 @@
 """Episodes of mu without noise, on environments and seeds that training never sees."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import scipy.special
 
 from penfac.core.noise import EXPLORATION_LAWS
-from penfac.envs.gym import World
+from penfac.envs.worlds import Worlds
+from penfac.errors import PenfacError
 from penfac.policy import PolicyWeights, mean_action
 from penfac.randomness import Stream, env_seed, generator
-from penfac.rollout.host import play_episodes
+from penfac.rollout.host import Played, play_episodes
+from penfac.rollout.lockstep import play_together
 
-Played = tuple[list[float], list[int], list[bool]]  # returns, lengths, terminated
+Act = Callable[[np.ndarray, int], np.ndarray]  # (observations, step number) -> actions
+Key = TypeVar("Key", bound=int)
+
+
+class Candidate(NamedTuple):
+    """Who is to be judged, and on which set of initial states."""
+
+    seed: int
+    act: Act
+    evaluation: int = 0  # names the set; 0 for always the same
+
+
+def deterministic(weights: PolicyWeights) -> Act:
+    """mu."""
+    return lambda obs, t: mean_action(weights, obs)
+
+
+def sampled(
+    weights: PolicyWeights, law: str, sigma: float, seed: int, evaluation: int = 0
+) -> Act:
+    """The exploring policy."""
+    noise = generator(seed, Stream.PLAY_NOISE, evaluation)
+
+    def act(obs, t):
+        mu = mean_action(weights, obs).astype(np.float64)
+        return EXPLORATION_LAWS[law](mu, sigma, noise.random(mu.shape), scipy.special)
+
+    return act
 
 
 class Evaluator:
-    """The evaluation worlds of one learner, opened when first needed."""
+    """The evaluation worlds of all learners, opened when first needed."""
 
-    def __init__(self, open_world: Callable[[], World], seed: int, poll=lambda: None):
-        self.open_world, self.seed, self.poll = open_world, seed, poll
-        self.worlds: list[World] = []
+    def __init__(self, open_worlds: Callable[[int], Worlds], poll=lambda: None):
+        self.open_worlds, self.poll = open_worlds, poll
+        self.worlds: Worlds | None = None
 
-    def deterministic(
+    def play(
         self,
-        weights: PolicyWeights,
+        candidates: dict[Key, Candidate],
         episodes: int,
-        evaluation: int = 0,
         stream: Stream = Stream.EVAL_RESET,
-    ) -> Played:
-        """Play mu. `evaluation` names the set of initial states; 0 for always the same."""
-        return self._play(
-            lambda obs, t: mean_action(weights, obs), episodes, evaluation, stream
-        )
-
-    def sampled(
-        self,
-        weights: PolicyWeights,
-        law: str,
-        sigma: float,
-        episodes: int,
-        evaluation: int = 0,
-    ) -> Played:
-        """Play the exploring policy, on the initial states of `penfac eval`."""
-        noise = generator(self.seed, Stream.PLAY_NOISE, evaluation)
-
-        def act(obs, t):
-            mu = mean_action(weights, obs).astype(np.float64)
-            return EXPLORATION_LAWS[law](
-                mu, sigma, noise.random(mu.shape), scipy.special
+    ) -> Iterator[tuple[Key, Played | PenfacError]]:
+        """`episodes` of each candidate, all in lock-step."""
+        needed = episodes * len(candidates)
+        if self.worlds is None:
+            self.worlds = self.open_worlds(needed)
+        self.worlds.grow(needed)
+        players = {}
+        for place, (key, who) in enumerate(candidates.items()):
+            seeds = [
+                env_seed(who.seed, stream, who.evaluation, e) for e in range(episodes)
+            ]
+            players[key] = play_episodes(
+                self.worlds, who.act, seeds, self.poll, place * episodes
             )
-
-        return self._play(act, episodes, evaluation, Stream.PLAY_RESET)
+        yield from play_together(self.worlds, players)
 
     def close(self) -> None:
-        for world in self.worlds:
-            world.close()
-
-    def _play(self, act, episodes: int, evaluation: int, stream: Stream) -> Played:
-        while len(self.worlds) < episodes:
-            self.worlds.append(self.open_world())
-        seeds = [env_seed(self.seed, stream, evaluation, e) for e in range(episodes)]
-        return play_episodes(self.worlds[:episodes], act, seeds, self.poll)
+        if self.worlds is not None:
+            self.worlds.close()

@@ -6,9 +6,10 @@ from typing import Any
 
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values
-from penfac.envs.gym import check_id, open_world
-from penfac.errors import ConfigError, CorruptFile
-from penfac.evaluate import Evaluator
+from penfac.envs.gym import check_id
+from penfac.envs.worlds import open_worlds
+from penfac.errors import ConfigError, CorruptFile, PenfacError
+from penfac.evaluate import Candidate, Evaluator, deterministic, sampled
 from penfac.policy import Policy, PolicyFileError
 from penfac.randomness import Stream
 from penfac.request import check_document, env_options
@@ -53,11 +54,10 @@ def _judge_one(
     algo = ALGORITHMS[document["algo"]]
     cfg = from_values(algo.config, document["config"])
     options = env_options(document)
-    evaluator = Evaluator(lambda: open_world(document["env"], options), seed)
-    world = evaluator.open_world()
+    worlds = open_worlds(document["env"], options, 1)
+    evaluator = Evaluator(lambda count: worlds)
     needs = (len(policy.weights.mean), len(policy.actions.low))
-    gives = (world.obs_dim, len(world.actions.low))
-    world.close()
+    gives = (worlds.obs_dim, len(worlds.actions.low))
     if needs != gives:
         raise ConfigError(
             f"{path}: its policy has {needs[0]} inputs and {needs[1]} actions, "
@@ -68,13 +68,15 @@ def _judge_one(
     ended: list[bool] = []
     for batch in range(0, episodes, BATCH):
         count = min(BATCH, episodes - batch)
-        played = (
-            evaluator.sampled(policy.weights, cfg.exploration, cfg.sigma, count, batch)
+        act = (
+            sampled(policy.weights, cfg.exploration, cfg.sigma, seed, batch)
             if stochastic
-            else evaluator.deterministic(
-                policy.weights, count, batch, Stream.PLAY_RESET
-            )
+            else deterministic(policy.weights)
         )
+        who = {seed: Candidate(seed, act, batch)}
+        ((_, played),) = evaluator.play(who, count, Stream.PLAY_RESET)
+        if isinstance(played, PenfacError):
+            raise played
         returns += played[0]
         lengths += played[1]
         ended += played[2]

@@ -60,6 +60,7 @@ class Recorder:
             "train_length": lengths,
             "sigma": progress.sigma,
             **progress.metrics,
+            **stats.terms,
             "faults": counters.faults,
         }
         self.folder.append("progress.csv", [row])

@@ -42,10 +42,11 @@ class EnvSpec(NamedTuple):
 
 
 class EpisodeStats(NamedTuple):
-    """Returns and lengths of the episodes that ended while a batch was collected."""
+    """The episodes that ended while a batch was collected, and what its steps paid."""
 
     returns: list[float]
     lengths: list[int]
+    terms: dict[str, float]  # the mean of each part of the reward, where it has names
 
 
 class EvalPoint(NamedTuple):

@@ -182,7 +182,7 @@ def test_running_worlds_resume_bit_for_bit():
     other = HostEngine(job, [5])
     other.compiled = engine.compiled
     other.restore(0, arrays)
-    played = other.worlds[0].length
+    played = other.players[0].length
     assert ((played > 0) & (played < 40)).all()
     for _ in learn(other, 1, never(400), [counters]):
         pass
@@ -193,9 +193,9 @@ def test_the_policy_is_what_evaluation_plays(engine):
     """The policy handed out earns, in a loop of one's own, what an evaluation says."""
     finish(engine, 3, never(STEPS))
     ((_, (returns, lengths, _)),) = engine.evaluate([(0, Counters())], 3, True)
-    policy, evaluator = engine.policy(0), engine.evaluators[0]
+    policy, evaluator = engine.policy(0), engine.evaluator
     for k in range(3):
-        world = evaluator.worlds[k]
+        world = evaluator.worlds.worlds[k]
         obs, total, over, n = (
             world.reset(env_seed(0, Stream.EVAL_RESET, 0, k)),
             0.0,
@@ -203,7 +203,7 @@ def test_the_policy_is_what_evaluation_plays(engine):
             0,
         )
         while not over:
-            obs, reward, terminated, truncated = world.step(policy(obs))
+            obs, reward, terminated, truncated, _ = world.step(policy(obs))
             total, n, over = total + reward, n + 1, terminated or truncated
         assert n == lengths[k]
         assert total == pytest.approx(returns[k], rel=1e-5)

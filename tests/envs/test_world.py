@@ -77,7 +77,7 @@ def test_actions_leave_in_the_shape_and_type_of_the_space():
     w.reset(0)
     unit = np.array([[-1, 0, 1, 0.5]], np.float32)
     (action,) = w.actions.to_env(unit)
-    obs, reward, terminated, truncated = w.step(action)
+    obs, reward, terminated, truncated, _ = w.step(action)
     (got,) = w.env.got
     assert (got.shape, got.dtype) == ((2, 2), np.float64)
     np.testing.assert_allclose(got, [[-2, -0.5], [1, 0.25]])
@@ -120,7 +120,7 @@ def test_options_reach_gymnasium():
     assert w.spec().horizon == 17
     assert w.env.unwrapped.g == 3.0
     w.reset(0)
-    ends = [w.step(np.zeros(1, np.float32))[2:] for _ in range(17)]
+    ends = [w.step(np.zeros(1, np.float32))[2:4] for _ in range(17)]
     assert ends == [(False, False)] * 16 + [(False, True)]
     w.close()
 

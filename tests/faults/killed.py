@@ -39,9 +39,9 @@ IMPORTED = (
 )
 PHASES = {
     "compile": (jax.stages.Lowered, "compile"),
-    "collect": (HostWorlds, "_step"),
+    "collect": (HostWorlds, "_choose"),
     "update": (HostEngine, "_update"),
-    "evaluate": (Evaluator, "deterministic"),
+    "evaluate": (Evaluator, "play"),
     "row": (runs.RunFolder, "append"),
     "checkpoint": (runs.RunFolder, "save_checkpoint"),
     "status": (runs.RunFolder, "write_json"),

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
-from tests.rollout.worlds import opener
+from tests.rollout.worlds import LoneWorlds, opener
 
 from penfac.envs.adapter import JaxEnvAdapter
 from penfac.envs.base import JaxEnv, Outcome
@@ -20,7 +20,6 @@ from penfac.rollout.device import (
     stream_keys,
     to_units,
 )
-from penfac.rollout.host import HostWorlds
 from penfac.types import EnvSpec, Transitions
 
 HORIZON = 8
@@ -434,7 +433,7 @@ def test_host_and_device_collect_the_same_transitions(env_id, limit):
             return np.flatnonzero(rows(batch, 0, count).mask[:, self.t])
 
     make = opener(lambda w: TimeLimit(from_state(env_id, states[w]), limit))
-    worlds = HostWorlds(make, 0, count)
+    worlds = LoneWorlds(make, 0, count)
     host, *_ = worlds.collect_episodes(Replay(), 0, count, 1)
     real = batch.mask[0]
     assert len(host.reward) == real.sum()

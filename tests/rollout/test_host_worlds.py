@@ -6,13 +6,23 @@ import numpy as np
 import pytest
 import scipy.special
 import scipy.stats
-from tests.rollout.worlds import EPISODES, Wanderer, linear, opener, pure_noise, tagged
+from tests.rollout.worlds import (
+    EPISODES,
+    LoneWorlds,
+    Wanderer,
+    linear,
+    opener,
+    pure_noise,
+    tagged,
+)
 
 from penfac.envs.gym import EnvOptions, open_world
+from penfac.envs.worlds import GymWorlds
 from penfac.errors import EnvironmentFault
-from penfac.evaluate import Evaluator
+from penfac.evaluate import Candidate, Evaluator, deterministic
 from penfac.randomness import Stream, env_seed
-from penfac.rollout.host import NOISE_BLOCK, Explorer, HostWorlds, play_episodes
+from penfac.rollout.host import NOISE_BLOCK, Explorer, play_episodes
+from penfac.rollout.lockstep import play_alone
 from penfac.types import Transitions
 
 SEED = 11
@@ -51,7 +61,7 @@ def same(a: Transitions, b: Transitions) -> None:
 def test_a_batch_is_exactly_its_episodes(count):
     """Seven episodes of unequal lengths give exactly their steps for any number of
     worlds: none missing, none of a reset, next_obs always of the same episode."""
-    worlds = HostWorlds(tagged(UNEQUAL, SEED), SEED, count)
+    worlds = LoneWorlds(tagged(UNEQUAL, SEED), SEED, count)
     batch, stats, following = worlds.collect_episodes(pure_noise(3), 5, 7, 1)
     assert following == 12
     check_episodes(batch, range(5, 12), UNEQUAL)
@@ -62,7 +72,7 @@ def test_a_batch_is_exactly_its_episodes(count):
 
 def test_the_floor_in_steps_adds_whole_episodes_and_stops_at_once():
     """One world: episodes follow each other until their steps reach the floor."""
-    worlds = HostWorlds(tagged(UNEQUAL, SEED), SEED, 1)
+    worlds = LoneWorlds(tagged(UNEQUAL, SEED), SEED, 1)
     batch, _, following = worlds.collect_episodes(pure_noise(3), 0, 2, 20)
     check_episodes(batch, range(following), UNEQUAL)
     total = sum(UNEQUAL[:following])
@@ -72,7 +82,7 @@ def test_the_floor_in_steps_adds_whole_episodes_and_stops_at_once():
 def test_nothing_starts_once_the_floor_is_reached():
     """Many worlds: without what started last the batch was short of its floor."""
     floor = 60
-    worlds = HostWorlds(tagged(UNEQUAL, SEED), SEED, 4)
+    worlds = LoneWorlds(tagged(UNEQUAL, SEED), SEED, 4)
     batch, _, following = worlds.collect_episodes(pure_noise(3), 0, 4, floor)
     check_episodes(batch, range(following), UNEQUAL)
     assert len(batch.reward) >= floor
@@ -93,7 +103,7 @@ def test_short_episodes_are_not_favoured():
     exactly once and whole, so the mean length is that of the episodes themselves.
     Taking the first ones to end would use the short ones alone."""
     lengths = np.random.default_rng(0).choice([1, 30], EPISODES).tolist()
-    worlds = HostWorlds(tagged(lengths, SEED), SEED, 8)
+    worlds = LoneWorlds(tagged(lengths, SEED), SEED, 8)
     seen, following = [], 0
     for _ in range(10):
         batch, stats, after = worlds.collect_episodes(pure_noise(3), following, 8, 100)
@@ -107,7 +117,7 @@ def test_short_episodes_are_not_favoured():
 def test_an_environment_that_reuses_its_buffer_is_copied():
     """An observation array changed in place later does not change the batch."""
     batches = [
-        HostWorlds(tagged(UNEQUAL, SEED, reuse=reuse), SEED, 3).collect_episodes(
+        LoneWorlds(tagged(UNEQUAL, SEED, reuse=reuse), SEED, 3).collect_episodes(
             pure_noise(3), 0, 6, 1
         )[0]
         for reuse in (False, True)
@@ -118,7 +128,7 @@ def test_an_environment_that_reuses_its_buffer_is_copied():
 def test_an_end_that_is_both_is_terminated():
     """Terminated and truncated at the same step: the end is real, nothing is
     bootstrapped there."""
-    worlds = HostWorlds(tagged(UNEQUAL, SEED, both=True), SEED, 3)
+    worlds = LoneWorlds(tagged(UNEQUAL, SEED, both=True), SEED, 3)
     batch, *_ = worlds.collect_episodes(pure_noise(3), 0, 6, 1)
     check_episodes(batch, range(6), UNEQUAL)
 
@@ -129,7 +139,7 @@ def test_an_end_that_is_both_is_terminated():
 def played_noise(seed: int, count: int, episodes: int, length: int) -> np.ndarray:
     """The uniform numbers behind the actions, as [episode, t, m]."""
     lengths = [length] * EPISODES
-    worlds = HostWorlds(tagged(lengths, seed), seed, count)
+    worlds = LoneWorlds(tagged(lengths, seed), seed, count)
     act = pure_noise(3)
     batch, *_ = worlds.collect_episodes(act, 0, episodes, 1)
     return scipy.special.ndtr(batch.action / act.sigma).reshape(episodes, length, 2)
@@ -167,7 +177,7 @@ def test_noise_is_uniform_and_independent():
 def test_actions_follow_mu(law):
     """Actions scatter around mu(s) with standard deviation sigma, both as asked for."""
     sigma, gain = 0.05, 0.01
-    worlds = HostWorlds(opener(lambda _: Wanderer(500)), SEED, 4)
+    worlds = LoneWorlds(opener(lambda _: Wanderer(500)), SEED, 4)
     act = Explorer(linear(2, 2, gain), law, sigma)
     batch, *_ = worlds.collect_episodes(act, 0, 4, 1)
     noise = batch.action - gain * batch.obs.sum(axis=1, keepdims=True)
@@ -183,10 +193,10 @@ def test_initial_states_all_differ():
     """Thirty-two episodes of two seeds start from sixty-four different states."""
     starts = set()
     for seed in (0, 1):
-        worlds = HostWorlds(lambda: open_world("Pendulum-v1", EnvOptions()), seed, 8)
+        worlds = LoneWorlds(lambda: open_world("Pendulum-v1", EnvOptions()), seed, 8)
         batch, *_ = worlds.collect_episodes(pure_noise(3, 1), 0, 32, 1)
         starts |= {row.tobytes() for row in batch.obs[::200]}
-        worlds.close()
+        worlds.worlds.close()
     assert len(starts) == 64
 
 
@@ -206,11 +216,12 @@ def test_training_and_evaluation_never_share_a_reset_seed():
     """The seeds of training, of evaluation and of judging are three sets apart, and an
     evaluation repeats its own while one with another number has others."""
     seeds: list[int] = []
-    worlds = HostWorlds(opener(lambda _: Noted(seeds)), SEED, 4)
+    worlds = LoneWorlds(opener(lambda _: Noted(seeds)), SEED, 4)
     worlds.collect_episodes(pure_noise(2), 0, 50, 1)
     training = set(seeds)
     assert len(training) == 50
-    evaluator = Evaluator(opener(lambda _: Noted(seeds)), SEED)
+    make = opener(lambda _: Noted(seeds))
+    evaluator = Evaluator(lambda count: GymWorlds(make, count))
     sets = []
     for evaluation, stream in (
         (0, Stream.EVAL_RESET),
@@ -219,7 +230,8 @@ def test_training_and_evaluation_never_share_a_reset_seed():
         (0, Stream.PLAY_RESET),
     ):
         seeds.clear()
-        evaluator.deterministic(linear(2, 2), 10, evaluation, stream)
+        who = Candidate(SEED, deterministic(linear(2, 2)), evaluation)
+        list(evaluator.play({0: who}, 10, stream))
         sets.append(list(seeds))
     first, again, other, judged = sets
     assert first == again
@@ -231,12 +243,11 @@ def test_evaluation_returns_are_undiscounted_sums_of_whole_episodes():
     """Each episode is played to its end: the sum of its rewards, its length, its flag."""
     lengths = UNEQUAL
     open_one = tagged(lengths, SEED)
-    worlds = [open_one() for _ in range(4)]
+    worlds = GymWorlds(open_one, 4)
 
     seeds = [env_seed(SEED, Stream.TRAIN_RESET, e) for e in range(4)]
-    returns, played, ended = play_episodes(
-        worlds, lambda obs, t: np.zeros((len(obs), 2)), seeds
-    )
+    idle = play_episodes(worlds, lambda obs, t: np.zeros((len(obs), 2)), seeds)
+    returns, played, ended = play_alone(worlds, idle)
     assert played == lengths[:4]
     assert returns == [sum(1000.0 * e + t for t in range(lengths[e])) for e in range(4)]
     assert ended == [True, False, True, False]
@@ -245,7 +256,7 @@ def test_evaluation_returns_are_undiscounted_sums_of_whole_episodes():
 # --- worlds that go on -------------------------------------------------------------------
 
 
-def collect_rows(worlds: HostWorlds, batches: int, steps: int):
+def collect_rows(worlds: LoneWorlds, batches: int, steps: int):
     """Several batches of running worlds."""
     following, out = 0, []
     for _ in range(batches):
@@ -258,7 +269,7 @@ def test_running_worlds_go_on_across_batches():
     """Batches of five steps of three worlds: each world's rows follow each other across
     batches, and the end of a row is `last` without ending an episode."""
     count, steps = 3, 5
-    worlds = HostWorlds(tagged(UNEQUAL, SEED), SEED, count)
+    worlds = LoneWorlds(tagged(UNEQUAL, SEED), SEED, count)
     batches, following = collect_rows(worlds, 8, steps)
     whole = {w: [] for w in range(count)}
     for batch, _ in batches:
@@ -302,11 +313,11 @@ def test_a_restored_world_goes_on_bit_for_bit(before):
     noise block is just used up (128 = 2 x 64), inside one, and at the very start."""
     act, steps = Explorer(linear(2, 2, 0.01), "truncated", 0.3), 64
     make = opener(lambda _: Wanderer(300))
-    worlds, following = HostWorlds(make, SEED, 3), 0
+    worlds, following = LoneWorlds(make, SEED, 3), 0
     for _ in range(before):
         *_, following = worlds.collect_steps(act, following, steps)
     standing = worlds.snapshot()
-    other = HostWorlds(make, SEED, 3)
+    other = LoneWorlds(make, SEED, 3)
     other.restore(standing)
     for _ in range(4):
         batch, stats, after = worlds.collect_steps(act, following, steps)
@@ -319,7 +330,7 @@ def test_a_restored_world_goes_on_bit_for_bit(before):
 def test_an_environment_deaf_to_its_seed_cannot_be_resumed():
     """Playing the same actions again leads elsewhere: refused, and told why."""
     make = opener(lambda _: Wanderer(300, shaken=True))
-    worlds = HostWorlds(make, SEED, 2)
+    worlds = LoneWorlds(make, SEED, 2)
     worlds.collect_steps(pure_noise(2), 0, 5)
     with pytest.raises(EnvironmentFault, match="did not lead to the same state"):
-        HostWorlds(make, SEED, 2).restore(worlds.snapshot())
+        LoneWorlds(make, SEED, 2).restore(worlds.snapshot())

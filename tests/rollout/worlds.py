@@ -7,9 +7,11 @@ import numpy as np
 from gymnasium import spaces
 
 from penfac.envs.gym import EnvOptions, Watch, World
+from penfac.envs.worlds import GymWorlds
 from penfac.policy import PolicyWeights
 from penfac.randomness import Stream, env_seed
-from penfac.rollout.host import Explorer
+from penfac.rollout.host import Collected, Explorer, HostWorlds
+from penfac.rollout.lockstep import play_alone
 
 EPISODES = 400  # how many episode numbers a tagged environment can tell apart
 
@@ -156,6 +158,19 @@ def opener(build: Callable[[int], gymnasium.Env]) -> Callable[[], World]:
 
 def tagged(lengths: Sequence[int], run_seed: int, **more) -> Callable[[], World]:
     return opener(lambda number: Tagged(lengths, run_seed, number, **more))
+
+
+class LoneWorlds(HostWorlds):
+    """The worlds of one learner that plays alone."""
+
+    def __init__(self, open_one: Callable[[], World], seed: int, count: int):
+        super().__init__(GymWorlds(open_one, count), seed, count)
+
+    def collect_episodes(self, *args) -> Collected:
+        return play_alone(self.worlds, super().collect_episodes(*args))
+
+    def collect_steps(self, *args) -> Collected:
+        return play_alone(self.worlds, super().collect_steps(*args))
 
 
 def linear(n: int, m: int, gain: float = 0.0) -> PolicyWeights:

@@ -236,4 +236,4 @@ def episodes_for(cfg: Any, env: JaxEnv) -> int:
 def ended_episodes(finished: Finished, row: int) -> EpisodeStats:
     ended = finished.ended[row]
     returns = finished.returned[row][ended].tolist()
-    return EpisodeStats(returns, finished.length[row][ended].tolist())
+    return EpisodeStats(returns, finished.length[row][ended].tolist(), {})

@@ -20,12 +20,19 @@ from penfac.engines.base import (
     flatten,
     unflatten,
 )
-from penfac.envs.gym import open_world
+from penfac.envs.worlds import Worlds, open_worlds
 from penfac.errors import Divergence, EnvironmentFault, PenfacError
-from penfac.evaluate import Evaluator, Played
+from penfac.evaluate import Candidate, Evaluator, deterministic
 from penfac.policy import Policy
 from penfac.randomness import Stream
-from penfac.rollout.host import Explorer, HostWorlds, RunningWorlds
+from penfac.rollout.host import (
+    Collected,
+    Explorer,
+    HostWorlds,
+    Played,
+    RunningWorlds,
+)
+from penfac.rollout.lockstep import Player, play_together
 from penfac.rollout.packing import pack
 
 
@@ -42,9 +49,10 @@ class HostEngine:
     def __init__(self, job: Job, seeds: list[int]):
         self.job, self.seeds = job, seeds
         algo, cfg = job.algo, job.cfg
-        first = self._open()
-        self.spec, self.actions = first.spec(), first.actions
-        first.close()
+        running = cfg.collect == "steps"
+        count = cfg.worlds if running else cfg.episodes_per_update
+        self.worlds = self._open(count * len(seeds))
+        self.spec, self.actions = self.worlds.spec(), self.worlds.actions
         self.plan, self.numbers = algo.plan(cfg, self.spec), algo.numbers(cfg)
         self.states = [
             algo.init(
@@ -54,56 +62,75 @@ class HostEngine:
             )
             for seed in seeds
         ]
-        running = cfg.collect == "steps"
-        count = cfg.worlds if running else cfg.episodes_per_update
-        self.worlds = [
-            HostWorlds(self._open, s, count, restarts=job.restarts, poll=job.poll)
-            for s in seeds
-        ]
-        self.evaluators = [Evaluator(self._open, s, job.poll) for s in seeds]
-        self.standing = [w.snapshot() if running else None for w in self.worlds]
+        self.players = [
+            HostWorlds(
+                self.worlds, seed, count, first=i * count, restarts=job.restarts,
+                poll=job.poll,
+            )
+            for i, seed in enumerate(seeds)
+        ]  # fmt: skip
+        self.evaluator = Evaluator(self._open, job.poll)
+        self.standing = [p.snapshot() if running else None for p in self.players]
         self.compiled: dict[int, object] = {}
 
     def advance(
         self, due: list[tuple[int, Counters]]
     ) -> Iterator[tuple[int, Progress | PenfacError]]:
-        for i, counters in due:
+        """All collect in lock-step, then each learns from its own batch."""
+        if not due:
+            return
+        counters = dict(due)
+        before = self.worlds.seconds
+        started = time.perf_counter()
+        batches: dict[int, Collected] = {}
+        for i, got in play_together(
+            self.worlds, {i: self._collect(i, c) for i, c in due}
+        ):
+            if isinstance(got, PenfacError):
+                yield i, stops_one(got)
+            else:
+                batches[i] = got
+        share = len(due)
+        seconds = {
+            "collect": (time.perf_counter() - started) / share,
+            "env": (self.worlds.seconds - before) / share,
+        }
+        for i, batch in batches.items():
             try:
-                yield i, self._advance(i, counters)
+                yield i, self._learn(i, counters[i], batch, seconds)
             except PenfacError as error:
                 yield i, stops_one(error)
 
-    def _advance(self, i: int, counters: Counters) -> Progress:
-        cfg, worlds, algo = self.job.cfg, self.worlds[i], self.job.algo
-        started, env_before = time.perf_counter(), worlds.env_seconds
-        worlds.faults = counters.faults  # a resumed run has used up its restarts too
-        sigma = self.job.sigma(counters.step)
-        weights = algo.policy(self.states[i], self.plan, self.numbers)
-        act = Explorer(weights, cfg.exploration, sigma)
+    def _collect(self, i: int, counters: Counters) -> Player[Collected]:
+        cfg, player = self.job.cfg, self.players[i]
+        player.faults = counters.faults  # a resumed run has used up its restarts too
+        weights = self.job.algo.policy(self.states[i], self.plan, self.numbers)
+        act = Explorer(weights, cfg.exploration, self.job.sigma(counters.step))
         if cfg.collect == "episodes":
-            steps, stats, episode = worlds.collect_episodes(
+            return player.collect_episodes(
                 act, counters.episode, cfg.episodes_per_update, cfg.min_steps_per_update
             )
-        else:
-            steps, stats, episode = worlds.collect_steps(
-                act, counters.episode, cfg.steps_per_world
-            )
-        collected = time.perf_counter()
+        return player.collect_steps(act, counters.episode, cfg.steps_per_world)
+
+    def _learn(
+        self,
+        i: int,
+        counters: Counters,
+        collected: Collected,
+        seconds: dict[str, float],
+    ) -> Progress:
+        steps, stats, episode = collected
+        started = time.perf_counter()
         new, metrics = self._update(self.states[i], pack(steps))
         if not metrics.finite:
             raise diverged(new, metrics, counters.update + 1)
         self.states[i] = new
-        if cfg.collect == "steps":
-            self.standing[i] = worlds.snapshot()
-        done = time.perf_counter()
-        seconds = {
-            "collect": collected - started,
-            "env": worlds.env_seconds - env_before,
-            "update": done - collected,
-        }
-        row = as_row(metrics)
+        if self.standing[i] is not None:
+            self.standing[i] = self.players[i].snapshot()
+        spent = seconds | {"update": time.perf_counter() - started}
+        sigma, faults = self.job.sigma(counters.step), self.players[i].faults
         return Progress(
-            row, len(steps.reward), episode, stats, sigma, worlds.faults, seconds
+            as_row(metrics), len(steps.reward), episode, stats, sigma, faults, spent
         )
 
     def _update(self, state, batch):
@@ -122,13 +149,15 @@ class HostEngine:
     def evaluate(
         self, due: list[tuple[int, Counters]], episodes: int, fixed: bool
     ) -> Iterator[tuple[int, Played | PenfacError]]:
+        if not due:
+            return
+        candidates = {}
         for i, counters in due:
             weights = self.job.algo.policy(self.states[i], self.plan, self.numbers)
             which = 0 if fixed else counters.evaluations
-            try:
-                yield i, self.evaluators[i].deterministic(weights, episodes, which)
-            except PenfacError as error:
-                yield i, stops_one(error)
+            candidates[i] = Candidate(self.seeds[i], deterministic(weights), which)
+        for i, played in self.evaluator.play(candidates, episodes):
+            yield i, stops_one(played) if isinstance(played, PenfacError) else played
 
     def snapshot(self, i: int) -> Arrays:
         arrays = flatten(self.states[i], "state")
@@ -144,7 +173,7 @@ class HostEngine:
             standing = RunningWorlds(
                 *(arrays[f"worlds.{k}"] for k in RunningWorlds._fields)
             )
-            self.worlds[i].restore(standing)
+            self.players[i].restore(standing)
             self.standing[i] = standing
 
     def policy(self, i: int) -> Policy:
@@ -152,8 +181,8 @@ class HostEngine:
         return Policy(weights, self.actions, {})
 
     def close(self) -> None:
-        for holder in (*self.worlds, *self.evaluators):
-            holder.close()
+        self.worlds.close()
+        self.evaluator.close()
 
-    def _open(self):
-        return open_world(self.job.env_id, self.job.options, self.job.watch)
+    def _open(self, count: int) -> Worlds:
+        return open_worlds(self.job.env_id, self.job.options, count, self.job.watch)

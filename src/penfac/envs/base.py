@@ -17,6 +17,7 @@ class Outcome(NamedTuple):
     state: WorldState
     reward: Float[Array, ""]
     terminated: Bool[Array, ""]
+    broken: Any = False  # the world blew up: this step is no data
 
 
 class JaxEnv(NamedTuple):

@@ -98,7 +98,7 @@ class World:
         self, env_id: str, env: gymnasium.Env, options: EnvOptions, watch: Watch
     ):
         self.id, self.watch = env_id, watch
-        self.seconds = 0.0  # spent in the environment's own step
+        self.terms: list[str] | None = None
         self.actions = action_scale(env_id, env.action_space, options)
         if options.flatten_obs and isinstance(env.observation_space, spaces.Dict):
             env = gymnasium.wrappers.FlattenObservation(env)
@@ -132,17 +132,19 @@ class World:
             raise non_finite(self.id, "observation", obs, "at reset")
         return obs
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
-        entered = self.watch.entered = time.monotonic()
+    def step(
+        self, action: np.ndarray
+    ) -> tuple[np.ndarray, float, bool, bool, dict[str, float]]:
+        """... and the parts of the reward that `info` names reward_something."""
+        self.watch.entered = time.monotonic()
         try:
-            obs, reward, terminated, truncated, _ = self.env.step(action)
+            obs, reward, terminated, truncated, info = self.env.step(action)
         except Exception as error:
             raise EnvironmentFault(
                 f"{self.id}: step raised {type(error).__name__}: {error}"
             ) from error
         finally:
             self.watch.entered = None
-            self.seconds += time.monotonic() - entered
         paid = reward if isinstance(reward, float) else self._reward(reward)
         try:
             ended, cut = bool(terminated), bool(truncated)
@@ -151,7 +153,18 @@ class World:
                 f"{self.id}: step gave terminated {terminated!r} and truncated "
                 f"{truncated!r}, not one truth value each"
             ) from None
-        return self._observation(obs, "step"), paid, ended, cut
+        return self._observation(obs, "step"), paid, ended, cut, self._terms(info)
+
+    def _terms(self, info: Any) -> dict[str, float]:
+        """Which there are is decided by the first step: a log has fixed columns."""
+        if self.terms is None:
+            self.terms = [
+                name
+                for name, value in (info.items() if isinstance(info, dict) else ())
+                if str(name).startswith("reward_") and np.ndim(value) == 0
+                and isinstance(value, float | np.floating)
+            ]  # fmt: skip
+        return {name: float(info.get(name, 0.0)) for name in self.terms}
 
     def close(self) -> None:
         try:

@@ -1,26 +1,26 @@
-"""Gymnasium environments in lock-step: many worlds of one learner, only the living ones.
+"""Environments on the host in lock-step: the worlds of one learner, only the living ones.
 
 We reset ourselves, so the final observation is never lost and a dead world costs nothing.
 Every episode has a number; its reset seed and its noise follow from (run seed, number).
 """
 
-import contextlib
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.special
 
 from penfac.core.noise import EXPLORATION_LAWS
-from penfac.envs.gym import World, non_finite
+from penfac.envs.gym import non_finite
+from penfac.envs.worlds import Stepped, Worlds
 from penfac.errors import Divergence, EnvironmentFault
 from penfac.policy import PolicyWeights, mean_action
 from penfac.randomness import Stream, env_seed, generator
+from penfac.rollout.lockstep import Ask, Player
+from penfac.rollout.rows import Rows
 from penfac.types import EpisodeStats, Transitions
 
-# overflow makes an infinity that is caught as such; a warning would say it twice
-QUIETLY = np.errstate(over="ignore", invalid="ignore")
 NOISE_BLOCK = 128  # steps of noise drawn at once
 
 
@@ -61,23 +61,26 @@ class RunningWorlds(NamedTuple):
     obs: np.ndarray  # [W, n] where that led: checked after playing it again
 
 
+Collected = tuple[Transitions, EpisodeStats, int]  # ... and the next episode's number
+
+
 class HostWorlds:
-    """The training worlds of one learner."""
+    """The training worlds of one learner: `count` of a set, from number `first` on."""
 
     def __init__(
         self,
-        open_world: Callable[[], World],
+        worlds: Worlds,
         seed: int,
         count: int,
         *,
+        first: int = 0,
         restarts: int = 0,
         poll: Callable[[], None] = lambda: None,
     ):
-        self.open_world, self.seed, self.poll = open_world, seed, poll
-        self.worlds = [open_world() for _ in range(count)]
-        world = self.worlds[0]
-        self.id, self.actions = world.id, world.actions
-        n, m = world.obs_dim, len(world.actions.low)
+        self.worlds, self.seed, self.poll = worlds, seed, poll
+        self.first, self.count = first, count
+        self.id, self.actions = worlds.id, worlds.actions
+        n, m = worlds.obs_dim, len(worlds.actions.low)
         self.obs = np.zeros((count, n), np.float32)
         self.episode = np.full(count, -1, np.int64)
         self.length = np.zeros(count, np.int64)
@@ -89,25 +92,24 @@ class HostWorlds:
 
     # --- whole episodes, the paper's way ---------------------------------------------
 
-    @QUIETLY
     def collect_episodes(
         self, act: Explorer, first: int, episodes: int, min_steps: int
-    ) -> tuple[Transitions, EpisodeStats, int]:
+    ) -> Player[Collected]:
         """Play episodes number `first`, first + 1, ... to their ends.
 
         At least `episodes` of them; whenever one ends and all played so far are fewer
         than `min_steps` steps, another starts. Whatever starts is finished and used, so
         short episodes are not favoured.
         """
-        rows, stats, next_episode = Rows(), EpisodeStats([], []), first
-        alive = np.zeros(len(self.worlds), bool)
-        for w in range(min(episodes, len(self.worlds))):
+        rows, stats, next_episode = Rows(), EpisodeStats([], [], {}), first
+        alive = np.zeros(self.count, bool)
+        for w in range(min(episodes, self.count)):
             self._start(w, next_episode)
             alive[w], next_episode = True, next_episode + 1
         steps = 0
         while alive.any():
             living = np.flatnonzero(alive)
-            ended = self._step(living, act, rows)
+            ended = yield from self._step(living, act, rows)
             steps += len(living)
             for w in ended:
                 finished = self._finish(w, rows, stats)
@@ -117,22 +119,21 @@ class HostWorlds:
                     next_episode += 1
                 else:
                     alive[w] = False
-        return rows.by_episode(), stats, next_episode
+        return rows.by_episode(), stats._replace(terms=rows.mean_terms()), next_episode
 
     # --- worlds that go on across updates --------------------------------------------
 
-    @QUIETLY
     def collect_steps(
         self, act: Explorer, next_episode: int, steps: int
-    ) -> tuple[Transitions, EpisodeStats, int]:
+    ) -> Player[Collected]:
         """`steps` steps of every world; what is under way goes on in the next batch."""
-        rows, stats = Rows(), EpisodeStats([], [])
-        everyone = np.arange(len(self.worlds))
+        rows, stats = Rows(), EpisodeStats([], [], {})
+        everyone = np.arange(self.count)
         for w in everyone[self.episode < 0]:
             self._start(w, next_episode)
             next_episode += 1
         for _ in range(steps):
-            ended = self._step(everyone, act, rows, remember=True)
+            ended = yield from self._step(everyone, act, rows, remember=True)
             for w in ended:
                 self._finish(w, rows, stats)
                 self._start(w, next_episode)
@@ -142,7 +143,7 @@ class HostWorlds:
             raise EnvironmentFault(
                 f"{self.id}: every episode of a batch broke, nothing is left to learn from"
             )
-        return batch, stats, next_episode
+        return batch, stats._replace(terms=rows.mean_terms()), next_episode
 
     def snapshot(self) -> RunningWorlds:
         """Where the worlds stand between two batches."""
@@ -163,9 +164,9 @@ class HostWorlds:
                 continue
             self._start(w, int(episode))
             for action in running.actions[offset : offset + length]:
-                obs, reward, *_ = self.worlds[w].step(self.actions.to_env(action))
-                self.returned[w] += reward
-                self.obs[w] = obs
+                stepped = self._play_one(w, self.actions.to_env(action[None]))
+                self.returned[w] += stepped.reward[0]
+                self.obs[w] = stepped.obs[0]
                 self.played[w].append(action)
                 if self.length[w] % NOISE_BLOCK == 0:
                     self._draw(w)
@@ -178,14 +179,11 @@ class HostWorlds:
                     "resumed exactly; use collect=episodes with this environment"
                 )
 
-    @property
-    def env_seconds(self) -> float:
-        """Time spent in the environments' own step so far."""
-        return sum(world.seconds for world in self.worlds)
-
-    def close(self) -> None:
-        for world in self.worlds:
-            world.close()
+    def _play_one(self, w: int, to_env: np.ndarray) -> Stepped:
+        stepped = self.worlds.step(np.array([self.first + w]), to_env)
+        for fault in stepped.faults.values():
+            raise fault
+        return stepped
 
     # --- one world -------------------------------------------------------------------
 
@@ -196,10 +194,10 @@ class HostWorlds:
         seed = env_seed(self.seed, Stream.TRAIN_RESET, episode)
         while True:
             try:
-                self.obs[w] = self.worlds[w].reset(seed)
+                self.obs[w] = self.worlds.reset(self.first + w, seed)
                 return
             except EnvironmentFault as fault:
-                self._rebuild(w, fault, None)
+                self._replace(w, fault, None)
 
     def _draw(self, w: int) -> None:
         """The next block: the noise of step t of an episode is row t of its stream."""
@@ -208,37 +206,29 @@ class HostWorlds:
         noise.random(out=self.blocks[w])
 
     def _step(
-        self, living: np.ndarray, act: Explorer, rows: "Rows", remember: bool = False
-    ) -> list[int]:
+        self, living: np.ndarray, act: Explorer, rows: Rows, remember: bool = False
+    ) -> Player[list[int]]:
         """One step of the living worlds; those whose episode ended come back."""
         self.poll()
         # all alive is the common case, and a slice is cheaper than a list of indices
-        at = slice(None) if len(living) == len(self.worlds) else living
-        row = self.length[at] % NOISE_BLOCK
-        for w in living[row == 0]:
-            self._draw(w)
-        uniform = self.blocks[living, row]
-        obs = self.obs[at].copy()
-        action = finite(act(obs, uniform))
+        at = slice(None) if len(living) == self.count else living
+        obs, action = self._choose(living, at, act)
         to_env = self.actions.to_env(action)
-        k = len(living)
-        next_obs, reward = np.empty_like(obs), np.empty(k)
-        terminated, truncated = np.zeros(k, bool), np.zeros(k, bool)
+        stepped = yield Ask(living + self.first, to_env)
+        next_obs, reward = stepped.obs, stepped.reward
+        terminated, truncated = stepped.terminated, stepped.truncated
         failed: list[int] = []
-        for i, w in enumerate(living):
-            try:
-                step = self.worlds[w].step(to_env[i, ...])  # an array even of shape ()
-                next_obs[i], reward[i], terminated[i], truncated[i] = step
-            except EnvironmentFault as fault:
-                self._rebuild(w, fault, to_env[i])
-                next_obs[i], reward[i] = obs[i], 0.0
-                failed.append(int(w))
+        for i, fault in stepped.faults.items():
+            self._replace(living[i], fault, to_env[i])
+            next_obs[i], reward[i] = obs[i], 0.0
+            failed.append(int(living[i]))
         if not finite_sum(next_obs, reward):
             failed += self._throw_away_non_finite(living, next_obs, reward, to_env)
         rows.append(
             obs, next_obs, action, reward, terminated, truncated,
             self.episode[at].copy(), living,
         )  # fmt: skip
+        rows.count_terms(stepped.terms)
         self.obs[at] = next_obs
         self.length[at] += 1
         self.returned[at] += reward
@@ -250,6 +240,17 @@ class HostWorlds:
             return []
         rows.discarded.update(int(self.episode[w]) for w in failed)
         return [int(w) for w in living[over] if w not in failed] + failed
+
+    def _choose(
+        self, living: np.ndarray, at: slice | np.ndarray, act: Explorer
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What the living worlds see, and what is done there."""
+        row = self.length[at] % NOISE_BLOCK
+        for w in living[row == 0]:
+            self._draw(w)
+        uniform = self.blocks[living, row]
+        obs = self.obs[at].copy()
+        return obs, finite(act(obs, uniform))
 
     def _throw_away_non_finite(
         self,
@@ -266,7 +267,7 @@ class HostWorlds:
                 what = "observation" if bad_obs else "reward"
                 value = next_obs[i] if bad_obs else reward[i]
                 when = f"after step {self.length[w]} of episode {self.episode[w]}"
-                self._rebuild(w, non_finite(self.id, what, value, when), to_env[i])
+                self._replace(w, non_finite(self.id, what, value, when), to_env[i])
                 next_obs[i], reward[i] = 0.0, 0.0
                 broken.append(int(w))
         return broken
@@ -279,7 +280,7 @@ class HostWorlds:
         stats.lengths.append(int(self.length[w]))
         return True
 
-    def _rebuild(
+    def _replace(
         self, w: int, fault: EnvironmentFault, action: np.ndarray | None
     ) -> None:
         """Replace a broken world, as often as was allowed; its episode is thrown away."""
@@ -294,93 +295,51 @@ class HostWorlds:
         if self.faults >= self.restarts:
             raise fault
         self.faults += 1
-        with contextlib.suppress(EnvironmentFault):
-            self.worlds[w].close()
-        self.worlds[w] = self.open_world()
+        self.worlds.replace(self.first + int(w))
 
 
-class Rows:
-    """Steps in the order they were played, then in the order they belong."""
-
-    def __init__(self) -> None:
-        self.parts: list[tuple[np.ndarray, ...]] = []
-        self.discarded: set[int] = set()
-
-    def append(self, *arrays: np.ndarray) -> None:
-        self.parts.append(arrays)
-
-    def _columns(self) -> list[Any]:
-        columns = [np.concatenate(c) for c in zip(*self.parts, strict=True)]
-        if self.discarded:
-            kept = ~np.isin(columns[6], list(self.discarded))
-            columns = [c[kept] for c in columns]
-        return columns
-
-    def by_episode(self) -> Transitions:
-        """Episode after episode, each in time order."""
-        columns = self._columns()
-        return _transitions(columns, np.argsort(columns[6], kind="stable"))
-
-    def by_world(self) -> Transitions:
-        """World after world; the end of a world's row cuts without ending an episode."""
-        columns = self._columns()
-        order = np.argsort(columns[7], kind="stable")
-        steps = _transitions(columns, order)
-        worlds = columns[7][order]
-        row_end = np.append(worlds[1:] != worlds[:-1], True)
-        return steps._replace(last=steps.last | row_end)
+Played = tuple[list[float], list[int], list[bool]]  # returns, lengths, terminated
 
 
-def _transitions(columns: list[Any], order: np.ndarray) -> Transitions:
-    obs, next_obs, action, reward, terminated, truncated, *_ = (
-        c[order] for c in columns
-    )
-    truncated = truncated & ~terminated  # both at once: the end is real
-    mask: Any = np.ones(len(order), bool)
-    with np.errstate(over="ignore"):  # 1e39 becomes inf, and the update diverges
-        reward = reward.astype(np.float32)
-    return Transitions(
-        mask=mask,
-        obs=obs,
-        next_obs=next_obs,
-        action=action,
-        reward=reward,
-        terminated=terminated,
-        truncated=truncated,
-        last=terminated | truncated,
-    )
-
-
-@QUIETLY
 def play_episodes(
-    worlds: list[World],
+    worlds: Worlds,
     act: Callable[[np.ndarray, int], np.ndarray],
     seeds: list[int],
     poll: Callable[[], None] = lambda: None,
-) -> tuple[list[float], list[int], list[bool]]:
-    """Play one episode a seed, all of them to the end: returns, lengths, terminated.
+    first: int = 0,
+) -> Player[Played]:
+    """Play one episode a seed, all of them to the end, in the worlds from `first` on.
 
     `act` gets the living observations and the step number. Nothing of training is touched.
     """
     k = len(seeds)
-    obs = np.stack([w.reset(s) for w, s in zip(worlds, seeds, strict=True)])
+    obs = np.stack([worlds.reset(first + w, seed) for w, seed in enumerate(seeds)])
     returns, lengths, ended = np.zeros(k), np.zeros(k, int), np.zeros(k, bool)
     alive, t = np.ones(k, bool), 0
-    actions = worlds[0].actions
     while alive.any():
         poll()
         living = np.flatnonzero(alive)
-        to_env = actions.to_env(finite(act(obs[living], t)))
-        for i, w in enumerate(living):
-            obs[w], reward, terminated, truncated = worlds[w].step(to_env[i, ...])
-            returns[w] += reward
-            if not (np.isfinite(returns[w]) and np.isfinite(obs[w]).all()):
-                good = np.isfinite(returns[w])
-                what, bad = ("observation", obs[w]) if good else ("return", returns[w])
-                when = f"after step {t} of an evaluation episode"
-                raise non_finite(worlds[w].id, what, bad, when)
-            lengths[w] += 1
-            ended[w] = terminated
-            alive[w] = not (terminated or truncated)
+        to_env = worlds.actions.to_env(finite(act(obs[living], t)))
+        stepped = yield Ask(living + first, to_env)
+        for fault in stepped.faults.values():
+            raise fault
+        obs[living] = stepped.obs
+        returns[living] += stepped.reward
+        if not finite_sum(returns, stepped.obs):
+            _blame(worlds.id, living, returns, obs, t)
+        lengths[living] += 1
+        ended[living] = stepped.terminated
+        alive[living] = ~(stepped.terminated | stepped.truncated)
         t += 1
     return returns.tolist(), lengths.tolist(), ended.tolist()
+
+
+def _blame(env_id: str, living: np.ndarray, returns, obs, t: int) -> None:
+    """Name the first non-finite number of an evaluation."""
+    for w in living:
+        good = np.isfinite(returns[w])
+        if not (good and np.isfinite(obs[w]).all()):
+            what, bad = ("observation", obs[w]) if good else ("return", returns[w])
+            raise non_finite(
+                env_id, what, bad, f"after step {t} of an evaluation episode"
+            )

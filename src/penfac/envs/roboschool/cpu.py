@@ -1,3 +1,5 @@
+# MuJoCo's names come from C, where no type checker looks
+# pyright: reportAttributeAccessIssue=false
 """Many worlds of one task in MuJoCo's C threads: state in, state out.
 
 One call of `mujoco.rollout` plays the sub-steps of all worlds; Python touches arrays,
@@ -12,11 +14,19 @@ import mujoco
 import numpy as np
 from mujoco.rollout import Rollout
 
-from penfac.envs.roboschool.task import Moment, Scene, Task, drag, drag_coefficients
+from penfac.envs.roboschool.task import (
+    Moment,
+    Scene,
+    Task,
+    bounded,
+    drag,
+    drag_coefficients,
+)
 
 # MuJoCo silently puts a world that blew up back to its first pose at time 0. Our worlds
 # begin at 1 s, so that a clock that does not fit tells, in the first step too.
 START_TIME = 1.0
+WORTH_THREADS = 100  # degrees of freedom; fewer are done before a thread has woken up
 
 
 class Worlds(NamedTuple):
@@ -40,14 +50,14 @@ class CpuEngine:
     def __init__(self, task: Task, threads: int | None = None):
         self.task, self.model = task, task.machine.model
         self.threads = cores() if threads is None else threads
-        self.pool = Rollout(nthread=self.threads)
+        self.pool, self.alone = Rollout(nthread=self.threads), Rollout(nthread=0)
         self.data = [mujoco.MjData(self.model) for _ in range(max(1, self.threads))]
         kind = mujoco.mjtState
         self.control_spec = int(kind.mjSTATE_CTRL | kind.mjSTATE_XFRC_APPLIED)
         self.drag = drag_coefficients(task.machine)
         self.nq, self.nv, self.nu = self.model.nq, self.model.nv, self.model.nu
         self.elapsed = task.sub_steps * self.model.opt.timestep
-        self.buffers: dict[tuple[int, int], Buffers] = {}
+        self.buffers: dict[int, Buffers] = {}  # by sub-steps
 
     def start(self, u: np.ndarray) -> tuple[Worlds, np.ndarray]:
         """Fresh worlds and what they see, from uniform numbers [W, draws] in [0, 1)."""
@@ -56,7 +66,7 @@ class CpuEngine:
         physics[:, 0] = START_TIME
         physics[:, 1 : 1 + self.nq] = task.initial(np, u)
         # sensors belong to the state before a sub-step: play one, forget where it led
-        _, sensors = self.play(physics, np.zeros((count, self.control_size)), 1)
+        _, sensors = self.play(physics, 0.0, 0.0, sub_steps=1)
         flags = np.zeros((count, self.feet), bool)
         worlds = Worlds(physics, sensors, flags)
         return worlds, task.observe(np, self.scene(physics, sensors), flags)
@@ -66,30 +76,34 @@ class CpuEngine:
     ) -> tuple[Worlds, Moment, np.ndarray]:
         """One control step: where it led, what it gave, which worlds [W] blew up."""
         task = self.task
-        control = np.zeros((len(action), self.control_size))
-        control[:, : self.nu] = np.clip(action, -1, 1)
-        control[:, self.nu + 6 :] = drag(
-            np, self.drag, worlds.sensors, task.machine.sensors.places
+        wrench = drag(np, self.drag, worlds.sensors, task.machine.sensors.places)
+        ctrl = bounded(np, action, 1.0)
+        physics, sensors = self.play(
+            worlds.physics, ctrl[:, None], wrench[:, None], task.sub_steps
         )
-        physics, sensors = self.play(worlds.physics, control, task.sub_steps)
-        clock = physics[:, 0] - worlds.physics[:, 0] - self.elapsed
-        broken = np.abs(clock) > self.elapsed / 8
+        clock = physics[:, 0] - worlds.physics[:, 0]
+        broken = np.abs(clock - self.elapsed) > self.elapsed / 8
         scene = self.scene(physics, sensors)
         moment = task.judge(np, worlds.sensors, worlds.flags, scene, action)
         return Worlds(physics, sensors, moment.flags), moment, broken
 
     def play(
-        self, physics: np.ndarray, control: np.ndarray, sub_steps: int
+        self, physics: np.ndarray, ctrl: Any, wrench: Any, sub_steps: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The bare engine: the same control in every sub-step."""
-        size = len(physics), sub_steps
-        if size not in self.buffers:
-            self.buffers[size] = Buffers.of(self, *size)
-        models, tiled, state, sensors = self.buffers[size]
-        tiled[:] = control[:, None]
-        self.pool.rollout(
-            models, self.data, physics, tiled, control_spec=self.control_spec,
+        """The bare engine: motors [W, 1, nu] and forces on bodies [W, 1, 6 bodies], the
+        same in every sub-step."""
+        count, held = len(physics), self.buffers.get(sub_steps)
+        if held is None or len(held.models) < count:
+            self.buffers[sub_steps] = held = Buffers.of(self, count, sub_steps)
+        models, control, state, sensors = held.first(count)
+        control[..., : self.nu] = ctrl
+        control[..., self.nu + 6 :] = wrench
+        threads = self.threads if count * self.nv >= WORTH_THREADS else 0
+        pool, data = (self.pool, self.data) if threads else (self.alone, self.data[:1])
+        pool.rollout(
+            models, data, physics, control, control_spec=self.control_spec,
             nstep=sub_steps, state=state, sensordata=sensors, skip_checks=True,
+            chunk_size=-(-count // threads) if 0 < count < 8 * threads else None,
         )  # fmt: skip
         return state[:, -1].copy(), sensors[:, -1].copy()
 
@@ -109,15 +123,20 @@ class CpuEngine:
 
     def close(self) -> None:
         self.pool.close()
+        self.alone.close()
 
 
 class Buffers(NamedTuple):
-    """What a call of so many worlds writes into."""
+    """What a call of up to so many worlds writes into."""
 
     models: list[Any]
     control: np.ndarray
     state: np.ndarray
     sensors: np.ndarray
+
+    def first(self, n: int) -> "Buffers":
+        models, control, state, sensors = self
+        return Buffers(models[:n], control[:n], state[:n], sensors[:n])
 
     @classmethod
     def of(cls, engine: CpuEngine, count: int, sub_steps: int) -> "Buffers":

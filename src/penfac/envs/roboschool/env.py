@@ -39,7 +39,7 @@ def reward_terms(moment: Moment) -> dict[str, np.ndarray]:
 class RoboschoolEnv(gymnasium.Env):
     """`state` and `set_state` give and take all there is of the world."""
 
-    metadata: dict[str, Any] = METADATA  # noqa: RUF012  Gymnasium's own idiom
+    metadata: dict[str, Any] = METADATA
 
     def __init__(
         self, task: str, rules: str = "roboschool", render_mode: str | None = None,

@@ -1,3 +1,5 @@
+# MuJoCo's names come from C, where no type checker looks
+# pyright: reportAttributeAccessIssue=false
 """A picture of a robot: a camera that follows it, drawn off screen."""
 
 from typing import Any
@@ -29,6 +31,7 @@ class Picture:
         mujoco.mj_setState(model, self.data, physics, kind)
         mujoco.mj_forward(model, self.data)
         viewer = self.viewer or self._open()
+        viewer.make_context_current()  # another picture may have been drawn since
         distance, height = VIEWS[self.machine.robot.name]
         slides = self.machine.robot.root != "slider"
         viewer.cam.lookat[:] = (self.data.xipos[1, 0] if slides else 0.0, 0.0, height)

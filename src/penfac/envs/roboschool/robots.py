@@ -1,3 +1,5 @@
+# MuJoCo's names come from C, where no type checker looks
+# pyright: reportAttributeAccessIssue=false
 """MuJoCo models of the robots, built from the tables.
 
 One model serves both engines. What a task reads comes as sensors: the places of sites,
@@ -22,7 +24,9 @@ class Physics(NamedTuple):
 
     sub_step: float = 0.0165 / 4  # s
     gravity: float = 9.8  # m / s^2
-    armature: float = 0.01  # kg m^2; Bullet has none, but without it a world may blow up
+    armature: float = (
+        0.01  # kg m^2; Bullet has none, but without it a world may blow up
+    )
     damping: float = 0.1  # N m s / rad; as above
     limit_time: float = 0.02  # s, how fast a joint limit pushes back
     contact_time: float = 0.01  # s, how fast the floor does; at least two sub-steps
@@ -51,7 +55,10 @@ class Machine(NamedTuple):
     sensors: Sensors
 
 
-def build(robot: Robot, physics: Physics = Physics()) -> Machine:
+DEFAULT = Physics()
+
+
+def build(robot: Robot, physics: Physics = DEFAULT) -> Machine:
     spec = mujoco.MjSpec()
     spec.modelname = robot.name
     spec.compiler.degree = False
@@ -137,7 +144,7 @@ def _geom(capsule, body: Body, robot: Robot, physics: Physics) -> dict[str, Any]
     """Robots touch the floor (1 meets 1); the cart and its pole touch nothing."""
     is_ball = capsule.a == capsule.b
     kind = mujoco.mjtGeom
-    side = "left" if "left" in body.name or body.name[0] == "f" else "right"
+    is_left = "left" in body.name or body.name in ("fthigh", "fshin", "ffoot")
     shape: dict[str, Any] = (
         {"type": kind.mjGEOM_SPHERE, "pos": capsule.a, "size": (capsule.radius, 0, 0)}
         if is_ball
@@ -151,7 +158,7 @@ def _geom(capsule, body: Body, robot: Robot, physics: Physics) -> dict[str, Any]
     return shape | _touch(robot, physics) | {
         "contype": 0 if robot.root == "slider" else 1,
         "conaffinity": 0,
-        "rgba": PALETTE["torso" if is_trunk else side],
+        "rgba": PALETTE["torso" if is_trunk else "left" if is_left else "right"],
     }  # fmt: skip
 
 
@@ -225,7 +232,10 @@ def _scenery(spec: Any, robot: Robot, physics: Physics) -> None:
     """The floor, and what a picture needs: sky, light, a camera that follows."""
     one, two = PALETTE["floor"]
     texture, role = mujoco.mjtTexture, mujoco.mjtTextureRole.mjTEXROLE_RGB
-    gradient, checker = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT, mujoco.mjtBuiltin.mjBUILTIN_CHECKER
+    gradient, checker = (
+        mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
+        mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
+    )
     spec.add_texture(
         name="sky", type=texture.mjTEXTURE_SKYBOX, builtin=gradient,
         rgb1=(0.96, 0.97, 0.98), rgb2=(0.80, 0.87, 0.94), width=64, height=384,
@@ -260,4 +270,3 @@ def joint_limits(robot: Robot) -> tuple[np.ndarray, np.ndarray]:
     """[m] of the motors' joints, as the observation is scaled by."""
     hinges = [hinge for body in robot.bodies for hinge in body.joints]
     return np.array([h.low for h in hinges]), np.array([h.high for h in hinges])
-

@@ -67,6 +67,10 @@ def sphere(at: Vector, radius: float) -> Capsule:
     return Capsule(at, at, radius)
 
 
+def alike(x: float) -> Vector:
+    return (x, x, x)
+
+
 def degrees(name, axis, low, high, torque, at=ORIGIN) -> Hinge:
     return Hinge(name, axis, math.radians(low), math.radians(high), torque, at)
 
@@ -206,7 +210,9 @@ ANT = Robot(
     "Ant",
     "free",
     (
-        Body("torso", "world", 65.44985, ORIGIN, (1.636246,) * 3, (sphere(ORIGIN, 0.25),)),
+        Body(
+            "torso", "world", 65.44985, ORIGIN, alike(1.636246), (sphere(ORIGIN, 0.25),)
+        ),
         *ant_leg("front_left_leg", 1, 1, 1, (-1, 1, 0), 30, 100),
         *ant_leg("front_right_leg", 2, -1, 1, (1, 1, 0), -100, -30),
         *ant_leg("left_back_leg", 3, -1, -1, (-1, 1, 0), -100, -30),
@@ -246,7 +252,7 @@ def humanoid_leg(side: str, s: int) -> tuple[Body, ...]:
             (0, -0.01 * s, -0.403), parts=2, mean=(0, 0, -0.065),
         ),
         Body(
-            f"{side}_foot", f"{side}_shin", 1.76715, ORIGIN, (0.006627,) * 3,
+            f"{side}_foot", f"{side}_shin", 1.76715, ORIGIN, alike(0.006627),
             (sphere((0, 0, 0.1), 0.075),), pos=(0, 0, -0.45), parts=1,
         ),
     )  # fmt: skip
@@ -257,7 +263,7 @@ def humanoid_arm(side: str, s: int) -> tuple[Body, ...]:
     return (
         Body(
             f"{side}_upper_arm", "torso", 1.66108, (0.08, 0.08 * s, -0.08),
-            (0.028349,) * 3, (Capsule(ORIGIN, (0.16, 0.16 * s, -0.16), 0.04),),
+            alike(0.028349), (Capsule(ORIGIN, (0.16, 0.16 * s, -0.16), 0.04),),
             (
                 degrees(f"{side}_shoulder1", (2, -s, 1), low, high, SHOULDER1_TORQUE),
                 degrees(f"{side}_shoulder2", (0, s, 1), low, high, SHOULDER2_TORQUE),
@@ -265,7 +271,7 @@ def humanoid_arm(side: str, s: int) -> tuple[Body, ...]:
             (0, 0.17 * s, 0.06), parts=3, mean=(0.026667, 0.026667 * s, -0.026667),
         ),
         Body(
-            f"{side}_lower_arm", f"{side}_upper_arm", 1.22954, ORIGIN, (0.01869,) * 3,
+            f"{side}_lower_arm", f"{side}_upper_arm", 1.22954, ORIGIN, alike(0.01869),
             (
                 Capsule((0.01, -0.01 * s, 0.01), (0.17, -0.17 * s, 0.17), 0.031),
                 sphere((0.18, -0.18 * s, 0.18), 0.04),

@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -61,15 +62,21 @@ class RoboschoolVectorEnv(VectorEnv):
     ):  # fmt: skip
         options = dict(options or {})
         mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, bool)))
-        if mask.shape != (self.num_envs,) or mask.dtype != bool:
-            raise ValueError(f"{self.name}: reset_mask needs {self.num_envs} booleans")
+        if mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
+            raise ValueError(
+                f"{self.name}: reset_mask needs {self.num_envs} booleans, not all false"
+            )
         if self.worlds is None and not mask.all():
             raise gymnasium.error.ResetNeeded(f"{self.name}: reset all worlds first")
         if isinstance(seed, int | np.integer):
             seed = [int(seed) + k for k in range(self.num_envs)]
+        if seed is not None and len(seed) != self.num_envs:
+            raise ValueError(
+                f"{self.name}: {len(seed)} seeds for {self.num_envs} worlds"
+            )
         for k, own in enumerate(seed or []):
-            if own is not None:
-                self.generators[k] = gymnasium.utils.seeding.np_random(own)[0]
+            if own is not None and mask[k]:
+                self.generators[k] = np_random(own)[0]
         self._start(mask)
         return self.obs.copy(), {}
 

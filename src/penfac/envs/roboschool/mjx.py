@@ -1,0 +1,112 @@
+"""The same tasks as pure functions of one world, on MJX: `jit` and `vmap` make many.
+
+Needs the `device` extra. Physics in single precision; the task's own lines are those
+that the C engine runs.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from mujoco import mjx
+
+from penfac.envs.base import JaxEnv, Outcome
+from penfac.envs.roboschool.registration import HORIZON, IDS
+from penfac.envs.roboschool.task import Scene, Task, drag, drag_coefficients, make_task
+from penfac.types import EnvSpec
+
+# Here every world pays for the slowest: Newton's method stops after four rounds, which
+# is where it has converged in all but the hardest contacts.
+ITERATIONS, LINE_SEARCH = 4, 16
+
+
+class World(NamedTuple):
+    """All there is of one world."""
+
+    qpos: Array
+    qvel: Array
+    sensors: Array
+    flags: Array
+    obs: Array
+
+
+def roboschool_env(
+    env_id: str,
+    rules: str = "roboschool",
+    iterations: int = ITERATIONS,
+    line_search: int = LINE_SEARCH,
+) -> JaxEnv:
+    """A Roboschool task by id."""
+    task = make_task(IDS[env_id], rules)
+    physics = Physics.of(task, iterations, line_search)
+    bound = np.ones(task.joints, np.float32)
+
+    def reset(key: Array) -> World:
+        u = jax.random.uniform(key, (task.draws,))
+        qpos = task.initial(jnp, u)
+        qvel = jnp.zeros(task.machine.model.nv)
+        sensors = physics.sensors_at_rest(qpos)
+        flags = jnp.zeros(len(task.machine.robot.feet), bool)
+        obs = task.observe(jnp, Scene(qpos, qvel, sensors), flags)
+        return World(qpos, qvel, sensors, flags, obs)
+
+    def step(world: World, action: Array, key: Array) -> Outcome:
+        scene = physics.play(world, action)
+        moment = task.judge(jnp, world.sensors, world.flags, scene, action)
+        new = World(*scene, moment.flags, moment.obs)
+        reward = sum(moment.terms.values(), jnp.zeros(()))
+        # MuJoCo's own limit on a speed that still means something
+        sound = jnp.all(jnp.abs(scene.qvel) < 1e10) & jnp.all(jnp.isfinite(scene.qpos))
+        return Outcome(new, reward, moment.terminated, ~sound)
+
+    spec = EnvSpec(env_id, task.obs_dim, -bound, bound, HORIZON)
+    return JaxEnv(spec, reset, lambda world: world.obs, step, SUMMARY)
+
+
+SUMMARY = "the Roboschool task on MJX"
+
+
+class Physics(NamedTuple):
+    """One world of a task in MJX."""
+
+    task: Task
+    model: Any
+    at_rest: Any  # mjx.Data to fill in
+    sites: np.ndarray  # which sites the sensors are about, in order
+    drag: np.ndarray
+
+    @classmethod
+    def of(cls, task: Task, iterations: int, line_search: int) -> "Physics":
+        c_model, sensors = task.machine.model, task.machine.sensors
+        model = mjx.put_model(c_model)
+        option = model.opt.replace(iterations=iterations, ls_iterations=line_search)
+        model = model.replace(opt=option)
+        sites = np.array(c_model.sensor_objid[: sensors.sites])
+        return cls(
+            task, model, mjx.make_data(c_model), sites, drag_coefficients(task.machine)
+        )
+
+    def sensors_at_rest(self, qpos: Array) -> Array:
+        """Nothing moves at reset: places from kinematics alone, and no speed."""
+        data = mjx.kinematics(self.model, self.at_rest.replace(qpos=qpos))
+        places = data.site_xpos[self.sites].reshape(-1)
+        return jnp.concatenate([places, jnp.zeros(6 * len(self.drag))])
+
+    def play(self, world: World, action: Array) -> Scene:
+        """One control step, the same forces in every sub-step."""
+        places = self.task.machine.sensors.places
+        wrench = drag(jnp, self.drag, world.sensors, places).reshape(-1, 6)
+        data = self.at_rest.replace(
+            qpos=world.qpos,
+            qvel=world.qvel,
+            ctrl=jnp.clip(action, -1, 1),
+            xfrc_applied=jnp.concatenate([jnp.zeros((1, 6)), wrench]),
+        )
+
+        def sub_step(data, _):
+            return mjx.step(self.model, data), None
+
+        data, _ = jax.lax.scan(sub_step, data, length=self.task.sub_steps)
+        return Scene(data.qpos, data.qvel, data.sensordata)
