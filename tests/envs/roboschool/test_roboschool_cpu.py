@@ -249,7 +249,7 @@ def test_energy_does_not_grow_without_torque(engines, name):
         physics[:, after_time - m : after_time] = middle
         physics[:, 2 if task.planar else 3] += 1
     physics[:, after_time:] = rng.normal(0, 2, (4, engine.nv))
-    _, sensors = engine.play(physics, np.zeros((4, engine.control_size)), 1)
+    _, sensors = engine.play(physics, 0.0, 0.0, sub_steps=1)
     worlds = worlds._replace(sensors=sensors)
     track = [[energy(engine, data, row) for row in worlds.physics]]
     for _ in range(100):

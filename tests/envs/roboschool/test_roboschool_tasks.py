@@ -7,14 +7,13 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from penfac.envs.roboschool.cpu import CpuEngine
+from penfac.envs.roboschool.drag import drag, drag_coefficients
 from penfac.envs.roboschool.robots import joint_limits
 from penfac.envs.roboschool.task import (
     CONTROL_STEP,
     PENDULUMS,
     WALKS,
     Scene,
-    drag,
-    drag_coefficients,
     make_task,
     rotate,
 )
@@ -249,18 +248,20 @@ def gain(start, end) -> float:
 
 @pytest.mark.parametrize("name", WALKERS)
 def test_progress_is_the_distance_won(tasks, name):
-    """The plain formula in float64, near and far, sideways too."""
+    """The plain formula in float64, near and far, sideways too where it can go there."""
     task, rng = tasks(name), np.random.default_rng(5)
     for reach in (1, 50, 900):
         start = rng.uniform(-reach, reach, 2)
         end = start + rng.normal(0, 0.05, 2)
+        if task.planar:
+            start[1] = end[1] = 0
         mine = task.progress(np, places_at(task, start), places_at(task, end))
         assert mine == pytest.approx(gain(start, end), abs=1e-9)
 
 
 def test_progress_keeps_its_digits_in_single_precision(tasks):
     """The difference of two distances of 1 km would lose all below 4 mm/s."""
-    task, rng = tasks("Hopper"), np.random.default_rng(6)
+    task, rng = tasks("Ant"), np.random.default_rng(6)
     worst, plain = 0.0, 0.0
     for _ in range(50):
         start = rng.uniform(-1, 1, 2).astype(np.float32)

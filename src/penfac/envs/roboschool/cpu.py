@@ -14,13 +14,12 @@ import mujoco
 import numpy as np
 from mujoco.rollout import Rollout
 
+from penfac.envs.roboschool.drag import drag, drag_coefficients
 from penfac.envs.roboschool.task import (
     Moment,
     Scene,
     Task,
     bounded,
-    drag,
-    drag_coefficients,
 )
 
 # MuJoCo silently puts a world that blew up back to its first pose at time 0. Our worlds

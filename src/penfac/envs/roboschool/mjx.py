@@ -13,8 +13,9 @@ from jax import Array
 from mujoco import mjx
 
 from penfac.envs.base import JaxEnv, Outcome
+from penfac.envs.roboschool.drag import drag, drag_coefficients
 from penfac.envs.roboschool.registration import HORIZON, IDS
-from penfac.envs.roboschool.task import Scene, Task, drag, drag_coefficients, make_task
+from penfac.envs.roboschool.task import Scene, Task, make_task
 from penfac.types import EnvSpec
 
 # Here every world pays for the slowest: Newton's method stops after four rounds, which
