@@ -371,24 +371,38 @@ def algos(json_: Json = False) -> int:
 
 @app.command()
 def bench(
-    what: Annotated[str, typer.Argument(help="cpu")] = "cpu",
+    what: Annotated[str, typer.Argument(help="cpu, engines or device.")] = "cpu",
     seeds: Annotated[int, typer.Option(help="Seeds of the race to a return.")] = 3,
     quick: Annotated[
-        bool, typer.Option(help="Leave out the race against peers.")
+        bool, typer.Option(help="Leave out the long comparisons.")
     ] = False,
     json_: Json = False,
 ) -> int:
     """Speed and memory, every figure a ratio measured in this one run."""
-    if what != "cpu":
-        raise ConfigError(f"bench {what}: is cpu")
     from penfac import terminal
-    from penfac.bench.cpu import run
 
-    report = run(seeds, quick, say=(lambda text: None) if json_ else terminal.say)
+    say = (lambda text: None) if json_ else terminal.say
+    if what == "cpu":
+        from penfac.bench import cpu
+
+        report = cpu.run(seeds, quick, say)
+    elif what == "engines":
+        from penfac.bench import engines
+
+        report = engines.run(quick, say)
+    elif what == "device":
+        from penfac.envs.builtin import need_mjx
+
+        need_mjx("bench device")
+        from penfac.bench import device
+
+        report = device.run(quick, say)
+    else:
+        raise ConfigError(f"bench {what}: is cpu, engines or device")
     if json_:
         print(json.dumps(report, indent=2))
     else:
-        terminal.print_bench(report)
+        terminal.print_bench(report, what)
     return 0
 
 

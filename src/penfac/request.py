@@ -107,24 +107,31 @@ def check_numbers(request: Request) -> None:
 
 
 def choose_engine(request: Request) -> str:
-    """Built-in environments run inside the program, everything else on the host."""
-    from penfac.envs.builtin import BUILT_IN
+    """JAX environments run inside the program, the Roboschool tasks if asked to,
+    everything else on the host."""
+    from penfac.envs.builtin import BUILT_IN, on_device
 
-    if request.on == "device" and request.env not in BUILT_IN:
+    if request.on == "device" and not on_device(request.env):
         raise ConfigError(
-            f"--on device: {request.env} is no JAX environment; "
-            f"those are {', '.join(BUILT_IN)}"
+            f"--on device: {request.env} is no JAX environment; those are "
+            f"the Roboschool tasks, {', '.join(BUILT_IN)}"
         )
-    if request.env in BUILT_IN and request.on != "cpu":
-        for name in ("action_bounds", "flatten_obs", "kwargs"):
-            if getattr(request.options, name):
-                option = {"kwargs": "env-arg"}.get(name, name.replace("_", "-"))
-                raise ConfigError(
-                    f"--{option}: {request.env} runs inside the program and has no such "
-                    "option; --on cpu plays it through Gymnasium"
-                )
-        return "device"
-    return "host"
+    asked = request.on == "device" or request.env in BUILT_IN
+    if not asked or request.on == "cpu":
+        return "host"
+    known = {"rules"} if request.env not in BUILT_IN else set()
+    used = {
+        "action-bounds": request.options.action_bounds,
+        "flatten-obs": request.options.flatten_obs,
+        "env-arg": request.options.kwargs.keys() - known,
+    }
+    for option, value in used.items():
+        if value:
+            raise ConfigError(
+                f"--{option}: {request.env} runs inside the program and has no such "
+                "option; --on cpu plays it through Gymnasium"
+            )
+    return "device"
 
 
 def check_document(file: Path, document: dict[str, Any]) -> None:

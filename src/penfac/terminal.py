@@ -266,8 +266,9 @@ def print_algorithms(rows: list[dict[str, str]]) -> None:
     console.print(table)
 
 
-def print_bench(report: dict[str, Any]) -> None:
-    table = Table(title="penfac bench cpu")
+def print_bench(report: dict[str, Any], what: str) -> None:
+    where = f" on {report['device']}" if "device" in report else ""
+    table = Table(title=f"penfac bench {what}{where}")
     for column in ("figure", "measured", "aim"):
         table.add_column(column)
     for row in report["figures"]:

@@ -24,8 +24,8 @@ from penfac.engines.base import (
     unflatten,
 )
 from penfac.envs.base import JaxEnv
-from penfac.envs.builtin import BUILT_IN
-from penfac.errors import PenfacError
+from penfac.envs.builtin import jax_env
+from penfac.errors import EnvironmentFault, PenfacError
 from penfac.policy import ActionScale, Policy
 from penfac.randomness import Stream
 from penfac.rollout.device import (
@@ -136,7 +136,19 @@ class DeviceEngine:
                 yield i, diverged(state, own, counters.update + 1)
                 continue
             stats = ended_episodes(finished, row)
-            episode = counters.episode + len(stats.returns)
+            broken = int(finished.broken[row].sum())
+            faults = counters.faults + broken
+            if faults > self.job.restarts:
+                world = int(np.flatnonzero(finished.broken[row].any(-1))[0])
+                yield (
+                    i,
+                    EnvironmentFault(
+                        f"{self.job.env_id}: the physics of world {world} blew up",
+                        {"seed": int(group.seeds[row]), "world": world},
+                    ),
+                )
+                continue
+            episode = counters.episode + len(stats.returns) + broken
             yield (
                 i,
                 Progress(
@@ -145,14 +157,14 @@ class DeviceEngine:
                     episode,
                     stats,
                     float(sigma[row]),
-                    0,
+                    faults,
                     timing,
                 ),
             )
 
     def evaluate(
         self, due: list[tuple[int, Counters]], episodes: int, fixed: bool
-    ) -> Iterator[tuple[int, tuple[list[float], list[int], list[bool]]]]:
+    ) -> Iterator[tuple[int, Any]]:
         for g, group in enumerate(self.groups):
             rows = {self.place[i][1]: (i, c) for i, c in due if self.place[i][0] == g}
             if not rows:
@@ -164,6 +176,14 @@ class DeviceEngine:
             played = self.evaluate_program(group.states, group.seeds, which, episodes)
             returns, lengths, terminated = jax.device_get(played)
             for row, (i, _) in rows.items():
+                if not np.isfinite(returns[row]).all():
+                    yield (
+                        i,
+                        EnvironmentFault(
+                            f"{self.job.env_id}: the physics blew up in an evaluation"
+                        ),
+                    )
+                    continue
                 out = (returns[row], lengths[row], terminated[row])
                 yield i, tuple(x.tolist() for x in out)
 
@@ -219,8 +239,8 @@ class Group:
 
 
 def environment(job: Job) -> JaxEnv:
-    """The built-in environment, with the user's time limit if one was given."""
-    env = BUILT_IN[job.env_id]
+    """The environment as JAX functions, with the user's time limit if one was given."""
+    env = jax_env(job.env_id, job.options.kwargs)
     limit = job.options.max_episode_steps
     return env if limit is None else env._replace(spec=env.spec._replace(horizon=limit))
 

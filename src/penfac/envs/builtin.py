@@ -1,10 +1,35 @@
-"""The built-in JAX environments by id."""
+"""The environments that are pure JAX functions, by id."""
+
+import importlib.util
+from typing import Any
 
 from penfac.envs.base import JaxEnv
 from penfac.envs.classic import MOUNTAIN_CAR, PENDULUM
 from penfac.envs.lqr import LQR_ENV
 from penfac.envs.probes import PROBES
+from penfac.envs.roboschool.registration import IDS
+from penfac.errors import ConfigError
 
 BUILT_IN: dict[str, JaxEnv] = {
     env.spec.id: env for env in (PENDULUM, MOUNTAIN_CAR, LQR_ENV, *PROBES)
 }
+
+
+def jax_env(env_id: str, arguments: dict[str, Any]) -> JaxEnv:
+    """An environment for the device: built in, or a Roboschool task on MJX."""
+    if env_id in BUILT_IN:
+        return BUILT_IN[env_id]
+    need_mjx(f"{env_id} on a device")
+    from penfac.envs.roboschool.mjx import roboschool_env
+
+    return roboschool_env(env_id, **arguments)
+
+
+def need_mjx(what: str) -> None:
+    if importlib.util.find_spec("mujoco.mjx") is None:
+        raise ConfigError(f'{what}: needs pip install "penfac[device]"')
+
+
+def on_device(env_id: str) -> bool:
+    """Whether this environment can run inside the program."""
+    return env_id in BUILT_IN or env_id in IDS

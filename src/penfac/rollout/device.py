@@ -36,6 +36,7 @@ class Finished(NamedTuple):
     ended: Bool[Array, "L W T"]
     returned: Float[Array, "L W T"]
     length: Int[Array, "L W T"]
+    broken: Bool[Array, "L W T"]  # ... or broke, and are no data
 
 
 def stream_keys(seeds: Int[Array, " L"], stream: Stream, *counters: Array) -> Array:
@@ -103,7 +104,7 @@ def collect_episodes(
         mask=empty(dtype=bool), obs=empty(n), next_obs=empty(n), action=empty(m),
         reward=empty(), terminated=empty(dtype=bool), truncated=empty(dtype=bool),
         last=empty(dtype=bool),
-    )  # fmt: skip
+    ), empty(dtype=bool)  # fmt: skip
 
     def goes_on(carry):
         t, _, alive, _ = carry
@@ -115,28 +116,27 @@ def collect_episodes(
         keys = jax.vmap(jax.vmap(jax.random.split))(_fold(noise, t))
         action = _explore(mu(obs), law, sigma, keys[..., 0])
         outcome, next_obs = _advance(env, state, action, keys[..., 1])
-        terminated = outcome.terminated
+        terminated, broken = outcome.terminated, alive & outcome.broken
         truncated = ~terminated & (t + 1 == horizon)
         now = Transitions(
-            alive, obs, next_obs, action, outcome.reward, terminated, truncated,
+            alive & ~broken, obs, next_obs, action, outcome.reward, terminated, truncated,
             terminated | truncated,
         )  # fmt: skip
-        # a dead world writes zeros: padding is inert and finite
-        now = jax.tree.map(
-            lambda x: jnp.where(_like(alive, x), x, 0).astype(x.dtype), now
-        )
+        now = _inert(now), broken
         rows = jax.tree.map(lambda buffer, x: buffer.at[t].set(x), rows, now)
-        return t + 1, outcome.state, alive & ~terminated, rows
+        return t + 1, outcome.state, alive & ~terminated & ~broken, rows
 
     start = (jnp.int32(0), state, jnp.ones(size, bool), rows)
     _, _, _, rows = jax.lax.while_loop(goes_on, step, start)
-    rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 2), rows)  # [L, W, T, ...]
+    rows, broken = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 2), rows)  # [L, W, T, ...]
+    rows = _cut(rows, broken)
     total = jnp.sum(rows.reward, axis=-1, keepdims=True)
     length = jnp.sum(rows.mask, axis=-1, keepdims=True)
     finished = Finished(
-        rows.last,
+        rows.mask & (rows.terminated | rows.truncated),
         jnp.broadcast_to(total, rows.last.shape),
         jnp.broadcast_to(length, rows.last.shape).astype(jnp.int32),
+        broken,
     )
     return _flat(rows), finished
 
@@ -173,12 +173,13 @@ def collect_steps(
         outcome, next_obs = _advance(env, worlds.state, action, keys[..., 1])
         terminated = outcome.terminated
         truncated = ~terminated & (worlds.t + 1 == env.spec.horizon)
-        ended = terminated | truncated
+        broken = jnp.broadcast_to(outcome.broken, terminated.shape)
+        over = terminated | truncated
         returned, length = worlds.returned + outcome.reward, worlds.t + 1
         row = Transitions(
-            jnp.ones_like(ended), obs, next_obs, action, outcome.reward, terminated,
-            truncated, ended,
-        )  # fmt: skip
+            ~broken, obs, next_obs, action, outcome.reward, terminated, truncated, over
+        )
+        ended = over | broken
         again = stream_keys(seeds, Stream.TRAIN_RESET, number, worlds.episode + 1)
         fresh = jax.vmap(jax.vmap(env.reset))(again)
         state = jax.tree.map(
@@ -192,10 +193,12 @@ def collect_steps(
             jnp.where(ended, 0, length),
             jnp.where(ended, 0.0, returned),
         )
-        return worlds, (row, Finished(ended, returned, length))
+        finished = Finished(over & ~broken, returned, length, broken)
+        return worlds, (_inert(row), finished)
 
     worlds, (rows, finished) = jax.lax.scan(step, worlds, length=steps)
     rows, finished = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 2), (rows, finished))
+    rows = _cut(rows, finished.broken)
     rows = rows._replace(last=rows.last.at[:, :, -1].set(True))
     return worlds, _flat(rows), finished
 
@@ -208,7 +211,8 @@ def play_episodes(
     evaluation: Int[Array, " L"],
     episodes: int,
 ) -> tuple[Float[Array, "L K"], Int[Array, "L K"], Bool[Array, "L K"]]:
-    """Returns, lengths and terminations of whole episodes; keeps no steps.
+    """Returns, lengths and terminations of whole episodes; keeps no steps. The return of
+    a world that broke is NaN.
 
     `act(obs, keys, t)` chooses; its keys are apart from those of the environment.
     """
@@ -228,7 +232,8 @@ def play_episodes(
         keys = jax.vmap(jax.vmap(jax.random.split))(_fold(pair[..., 1], t))
         obs = jax.vmap(jax.vmap(env.observe))(state)
         outcome, _ = _advance(env, state, act(obs, keys[..., 0], t), keys[..., 1])
-        returned = returned + jnp.where(alive, outcome.reward, 0)
+        paid = jnp.where(outcome.broken, jnp.nan, outcome.reward)
+        returned = returned + jnp.where(alive, paid, 0)
         ended = ended | (alive & outcome.terminated)
         length = length + alive
         return (
@@ -255,6 +260,19 @@ def _world_numbers(seeds: Array, count: int) -> Int[Array, "L W"]:
 def _like(flags: Bool[Array, "L W"], x: Array) -> Array:
     """[L, W] with as many trailing axes as x."""
     return flags.reshape(flags.shape + (1,) * (x.ndim - flags.ndim))
+
+
+def _inert(rows: Transitions) -> Transitions:
+    """What was not really played becomes zeros: padding is inert and finite."""
+    return jax.tree.map(
+        lambda x: jnp.where(_like(rows.mask, x), x, 0).astype(x.dtype), rows
+    )
+
+
+def _cut(rows: Transitions, broken: Bool[Array, "L W T"]) -> Transitions:
+    """The step before one that broke is the last of its row: nothing may leak across."""
+    before = jnp.roll(broken, -1, axis=2).at[:, :, -1].set(False)
+    return rows._replace(last=rows.last | (before & rows.mask))
 
 
 def _flat(rows: Transitions) -> Transitions:

@@ -4,7 +4,12 @@ Needs the `device` extra. Physics in single precision; the task's own lines are 
 that the C engine runs.
 """
 
+import os
 from typing import Any, NamedTuple
+
+# Two threads of jaxlib 0.10 that factor batches of matrices at once wait for each other
+# forever; on a CPU one thread is as fast. Read when the first computation starts.
+os.environ.setdefault("PJRT_NPROC", "1")
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +25,7 @@ from penfac.types import EnvSpec
 
 # Here every world pays for the slowest: Newton's method stops after four rounds, which
 # is where it has converged in all but the hardest contacts.
-ITERATIONS, LINE_SEARCH = 4, 16
+ITERATIONS, LINE_SEARCH = 10, 8
 
 
 class World(NamedTuple):

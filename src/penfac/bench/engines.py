@@ -1,0 +1,170 @@
+"""`penfac bench engines`: the Roboschool tasks in C threads, against bare MuJoCo and PyBullet.
+
+What is compared plays the very same states, recorded once under random actions.
+"""
+
+import importlib.util
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+import penfac.envs  # noqa: F401  registers the ids
+from penfac.algos import ALGORITHMS
+from penfac.algos.penfac import Config
+from penfac.engines.base import Counters, Job
+from penfac.engines.host import HostEngine
+from penfac.envs.gym import EnvOptions
+from penfac.envs.roboschool.cpu import CpuEngine, Worlds, cores
+from penfac.envs.roboschool.drag import drag
+from penfac.envs.roboschool.task import make_task
+
+ROBOTS = ("Hopper", "HalfCheetah", "Humanoid")
+MANY, FEW = 64, 5
+Say = Callable[[str], None]
+Recorded = list[tuple[Worlds, np.ndarray]]  # states and the actions taken there
+
+
+def run(quick: bool, say: Say) -> dict[str, Any]:
+    figures = []
+
+    def add(figure: str, measured: str, aim: str) -> None:
+        figures.append({"figure": figure, "measured": measured, "aim": aim})
+        say(f"{figure}: {measured} (aim: {aim})")
+
+    threads = max(1, cores())
+    port = importlib.util.find_spec("pybullet_envs_gymnasium") is not None
+    bare_cheetah = 0.0
+    for robot in ROBOTS:
+        engine = CpuEngine(make_task(robot))
+        many, few = record(engine, MANY), record(engine, FEW)
+        bare, ours = rates(engine, many)
+        _, small = rates(engine, few)
+        if robot == "HalfCheetah":
+            bare_cheetah = bare
+        add(
+            f"{robot}: {MANY} worlds, {threads} threads / bare mujoco.rollout",
+            f"{100 * ours / bare:.0f} % ({ours:,.0f}/s of {bare:,.0f}/s)",
+            "at least 80 %",
+        )
+        add(
+            f"{robot}: {FEW} worlds / {MANY} worlds",
+            f"{100 * small / ours:.0f} % ({small:,.0f}/s)",
+            "at least 50 %",
+        )
+        if port and not quick:
+            mine, theirs = vector_rate(robot), pybullet_rate(robot, threads)
+            add(
+                f"{robot}: steps/s with resets / PyBullet's port, {threads} processes",
+                f"{mine / theirs:.1f} times ({mine:,.0f}/s, {theirs:,.0f}/s)",
+                "at least 5 times",
+            )
+        engine.close()
+    if not port and not quick:
+        add("against PyBullet's port", 'needs pip install "penfac[pybullet]"', "-")
+    rate, collecting = training_rate(say)
+    add(
+        "training PeNFAC, 8 seeds in lock-step, RoboschoolHalfCheetah-v2",
+        f"{rate:,.0f} steps/s, {100 * rate / bare_cheetah:.0f} % of the bare engine "
+        f"(collecting alone {100 * collecting / bare_cheetah:.0f} %)",
+        "-",
+    )
+    return {"figures": figures}
+
+
+def record(engine: CpuEngine, count: int, calls: int = 60) -> Recorded:
+    """What random actions meet; a world that ended begins again."""
+    rng = np.random.default_rng(0)
+    task = engine.task
+    worlds, _ = engine.start(rng.random((count, task.draws)))
+    found = []
+    for _ in range(calls):
+        action = rng.uniform(-1, 1, (count, task.joints)).astype(np.float32)
+        found.append((Worlds(*(x.copy() for x in worlds)), action))
+        worlds, moment, _ = engine.step(worlds, action)
+        over = np.flatnonzero(moment.terminated)
+        if len(over):
+            worlds.put(over, engine.start(rng.random((len(over), task.draws)))[0])
+    return found
+
+
+def rates(engine: CpuEngine, recorded: Recorded) -> tuple[float, float]:
+    """Control steps a second of the bare engine and of ours, on the same states."""
+    task, places = engine.task, engine.task.machine.sensors.places
+    forces = [drag(np, engine.drag, w.sensors, places)[:, None] for w, _ in recorded]
+
+    def bare() -> None:
+        for (worlds, action), force in zip(recorded, forces, strict=True):
+            engine.play(worlds.physics, action[:, None], force, task.sub_steps)
+
+    def ours() -> None:
+        for worlds, action in recorded:
+            engine.step(worlds, action)
+
+    steps = sum(len(action) for _, action in recorded)
+    times: dict[Callable[[], None], list[float]] = {bare: [], ours: []}
+    for _ in range(max(5, 20_000 // steps)):  # in turns: the machine may slow down
+        for call, seconds in times.items():
+            started = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - started)
+    return steps / statistics.median(times[bare]), steps / statistics.median(
+        times[ours]
+    )
+
+
+def vector_rate(robot: str, calls: int = 400) -> float:
+    """The vector environment as anyone plays it, resets included."""
+    env = gymnasium.make_vec(f"Roboschool{robot}-v2", num_envs=MANY)
+    env.reset(seed=0)
+    actions = [env.action_space.sample() for _ in range(20)]
+    started = time.perf_counter()
+    for k in range(calls):
+        env.step(actions[k % 20])
+    seconds = time.perf_counter() - started
+    env.close()
+    return calls * MANY / seconds
+
+
+def pybullet_rate(robot: str, processes: int) -> float:
+    """The port in as many processes as there are cores, all at once."""
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        return sum(pool.map(pybullet_process, [robot] * processes))
+
+
+def pybullet_process(robot: str, seconds: float = 8.0) -> float:
+    importlib.import_module("pybullet_envs_gymnasium")
+    env = gymnasium.make(f"{robot}BulletEnv-v0")
+    env.reset(seed=0)
+    steps, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        steps += 1
+        if terminated or truncated:
+            env.reset()
+    return steps / (time.perf_counter() - started)
+
+
+def training_rate(say: Say, seeds: int = 8, updates: int = 6) -> tuple[float, float]:
+    """Steps a second of all seeds, learning included; and while collecting alone."""
+    env_id = "RoboschoolHalfCheetah-v2"
+    job = Job(ALGORITHMS["penfac"], Config(), env_id, EnvOptions(), steps=10**6)
+    engine = HostEngine(job, list(range(seeds)))
+    counters = [Counters() for _ in range(seeds)]
+    steps, collecting, started = 0, 0.0, 0.0
+    for update in range(updates + 4):
+        if update == 4:  # the first ones compile
+            steps, collecting, started = 0, 0.0, time.perf_counter()
+        for i, progress in engine.advance(list(enumerate(counters))):
+            assert not isinstance(progress, Exception)  # noqa: S101
+            counters[i].episode = progress.next_episode
+            steps += progress.steps
+            collecting += progress.seconds["collect"]
+    seconds = time.perf_counter() - started
+    engine.close()
+    say(f"  {steps} steps in {seconds:.1f} s, {collecting:.1f} s of it collecting")
+    return steps / seconds, steps / collecting
