@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 .PHONY: train test slow check lint types bench clean help
 
 help:
-	@echo "make train   install and learn HalfCheetah-v5 for about two minutes"
+	@echo "make train   install and learn RoboschoolHalfCheetah-v2 for about two minutes"
 	@echo "make test    install what tests need and run them (under ten minutes)"
 	@echo "make slow    tests that need peers or minutes"
 	@echo "make check   lint and types"
@@ -32,7 +32,7 @@ $(VENV)/.peers: $(VENV)/.dev
 	@touch $@
 
 train: $(VENV)/.core
-	$(BIN)/penfac train --env HalfCheetah-v5 --steps 1_000_000 --stop-after 150s
+	$(BIN)/penfac train --env RoboschoolHalfCheetah-v2 --steps 1_000_000 --stop-after 150s
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

@@ -161,7 +161,9 @@ def test_the_authors_preset_keeps_what_tables_1_and_2_keep(task):
 
 def test_every_metric_and_every_tag_is_explained():
     metrics = {name: 0.0 for name in Metrics._fields if name != "finite"}
-    progress = Progress(metrics, 1, 1, EpisodeStats([0.0], [1]), 0.2, 0, {})
+    progress = Progress(
+        metrics, 1, 1, EpisodeStats([0.0], [1], {"reward_progress": 0.0}), 0.2, 0, {}
+    )
     tags = tensorboard_tags(Counters(), progress, 0.0, 1.0, 1.0, 1.0)
     text = page("penfac.md")
     for name in [*metrics, *tags]:

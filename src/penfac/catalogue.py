@@ -1,5 +1,6 @@
 """What there is: algorithms, environments, settings, as tables of plain values."""
 
+import importlib.util
 from typing import Any
 
 from penfac import presets
@@ -42,34 +43,50 @@ def presets_table(algo: str, env_id: str) -> list[dict[str, Any]]:
 
 
 def environments() -> list[dict[str, Any]]:
-    """Built-in JAX environments and Gymnasium's own with continuous actions."""
+    """The Roboschool tasks, built-in JAX environments, Gymnasium's own with continuous
+    actions, and PyBullet's ports: what each needs, and on what it runs."""
     import gymnasium
 
     from penfac.envs.builtin import BUILT_IN
+    from penfac.envs.gym import EXTRAS
+    from penfac.envs.roboschool.registration import HORIZON, IDS
+    from penfac.envs.roboschool.task import WALKS, make_task
+
+    mjx = importlib.util.find_spec("mujoco.mjx") is not None
+    more = "" if mjx else 'on a device: pip install "penfac[device]"'
+    rows = []
+    for env_id, name in IDS.items():
+        task = make_task(name)
+        rows.append(
+            _row(env_id, task.obs_dim, task.joints, HORIZON, "C threads, MJX", more)
+        )
+    for env in BUILT_IN.values():
+        spec = env.spec
+        size = (spec.obs_dim, spec.action_dim, spec.horizon)
+        rows.append(_row(spec.id, *size, "JAX", env.summary))
+    for name, kind in _continuous(gymnasium.registry):
+        rows.append(_opened(name, kind))
+    package, extra = EXTRAS["BulletEnv"]
+    there = importlib.util.find_spec(package) is not None
+    need = "" if there else f'pip install "penfac[{extra}]", Python 3.11'
+    for name in WALKS:  # not imported here: PyBullet greets on standard output
+        task = make_task(name)
+        bullet = f"{name.replace('2d', '2D')}BulletEnv-v0"
+        rows.append(_row(bullet, task.obs_dim, task.joints, HORIZON, "PyBullet", need))
+    return rows
+
+
+def _opened(name: str, kind: str) -> dict[str, Any]:
+    """What an environment says of itself once it is made."""
     from penfac.envs.gym import EnvOptions, open_world
 
-    rows = [
-        _row(
-            e.spec.id,
-            e.spec.obs_dim,
-            e.spec.action_dim,
-            e.spec.horizon,
-            "JAX",
-            e.summary,
-        )
-        for e in BUILT_IN.values()
-    ]
-    for name, kind in _continuous(gymnasium.registry):
-        try:
-            world = open_world(name, EnvOptions())
-            spec = world.spec()
-            world.close()
-        except PenfacError as error:
-            rows.append(_row(name, None, None, None, kind, f"cannot be made: {error}"))
-        else:
-            n, m = spec.obs_dim, spec.action_dim
-            rows.append(_row(name, n, m, spec.horizon, kind, ""))
-    return rows
+    try:
+        world = open_world(name, EnvOptions())
+        spec = world.spec()
+        world.close()
+    except PenfacError as error:
+        return _row(name, None, None, None, kind, f"cannot be made: {error}")
+    return _row(name, spec.obs_dim, spec.action_dim, spec.horizon, kind, "")
 
 
 def _continuous(registry: dict) -> list[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """The commands. Heavy imports happen inside them: `penfac --help` must answer at once."""
 
+import importlib
 import json
 import os
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -10,6 +10,15 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from penfac.arguments import (
+    bounds,
+    duration,
+    env_arguments,
+    picture_size,
+    seed_list,
+    timeout,
+    whole,
+)
 from penfac.errors import ConfigError, PenfacError
 
 app = typer.Typer(
@@ -20,8 +29,7 @@ app = typer.Typer(
     help="Learn deterministic controllers by following the sign of the advantage.",
 )
 
-DEFAULT_ENV = "HalfCheetah-v5"
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "": 1}
+DEFAULT_ENV = "RoboschoolHalfCheetah-v2"
 
 
 def main() -> NoReturn:
@@ -50,89 +58,6 @@ def main() -> NoReturn:
 def leave(message: str, code: int) -> NoReturn:
     print(f"penfac: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(code)
-
-
-# --- words to numbers ------------------------------------------------------------------
-
-
-def whole(text: str, option: str) -> int:
-    """`1e6`, `300k` and `1_000_000` as they are meant."""
-    from penfac.configs import parse_number
-
-    scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
-    digits = text[:-1] if scale > 1 else text
-    try:
-        number = parse_number(digits, float if scale > 1 else int) * scale
-        if abs(number - round(number)) < 1e-6:  # 1.001k is 1000.9999999999999
-            return round(number)
-    except (ConfigError, OverflowError, ValueError):
-        pass
-    raise ConfigError(f"{option} {text}: is not a whole number")
-
-
-def duration(text: str, option: str) -> float:
-    """`9m`, `90s`, `1.5h` or plain seconds."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip().lower())
-    if match is None:
-        raise ConfigError(f"{option} {text}: write 90s, 9m or 1.5h")
-    return float(match[1]) * SECONDS[match[2]]
-
-
-def timeout(text: str) -> float:
-    seconds = duration(text, "--env-timeout")
-    if seconds <= 0:
-        raise ConfigError(f"--env-timeout {text}: needs more than 0")
-    return seconds
-
-
-def seed_list(seed: str, seeds: str | None) -> tuple[int, ...]:
-    """`--seeds 8` is 0 to 7; `--seeds 3,5,8` and `--seeds 10-19` name them."""
-    if seeds is None:
-        return (whole(seed, "--seed"),)
-    if re.fullmatch(r"\d+-\d+", seeds):
-        first, last = map(int, seeds.split("-"))
-        if not first <= last < first + 100_000:
-            raise ConfigError(f"--seeds {seeds}: needs 1 to 100 000 seeds, first-last")
-        return tuple(range(first, last + 1))
-    if "," in seeds:
-        return tuple(whole(s.strip(), "--seeds") for s in seeds.split(",") if s.strip())
-    try:
-        count = whole(seeds, "--seeds")
-    except ConfigError:
-        raise ConfigError(f"--seeds {seeds}: write 8, 10-19 or 3,5,8") from None
-    if not 1 <= count <= 100_000:
-        raise ConfigError(f"--seeds {seeds}: needs 1 to 100 000 seeds")
-    return tuple(range(count))
-
-
-def bounds(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
-    from penfac.configs import parse_number
-
-    try:
-        low, high = (float(parse_number(p.strip(), float)) for p in text.split(","))
-    except (ConfigError, ValueError):
-        raise ConfigError(f"--action-bounds {text}: write LOW,HIGH") from None
-    return low, high
-
-
-def env_arguments(pairs: list[str]) -> dict[str, Any]:
-    """`--env-arg frame_skip=4`: JSON where it parses, else a word."""
-    arguments = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals:
-            raise ConfigError(f"--env-arg {pair}: write it as key=value")
-        try:
-            arguments[key.strip()] = json.loads(text)
-        except (ValueError, RecursionError):
-            arguments[key.strip()] = text
-    try:
-        json.dumps(arguments, allow_nan=False)
-    except ValueError:
-        raise ConfigError("--env-arg: needs finite numbers") from None
-    return arguments
 
 
 # --- commands --------------------------------------------------------------------------
@@ -288,7 +213,8 @@ def follow(go: Any, as_json: bool) -> int:
 
     listener = terminal.listener(quiet=as_json)
     try:
-        outcome = go(listener)
+        with terminal.nothing_else_said(as_json):
+            outcome = go(listener)
     finally:
         listener.close()
     if as_json:
@@ -298,6 +224,19 @@ def follow(go: Any, as_json: bool) -> int:
     for seed, error in outcome.errors.items():
         print(f"penfac: seed {seed}: {' '.join(error.split())}", file=sys.stderr)
     return outcome.exit_code
+
+
+def reply(as_json: bool, work: Any, show: Any) -> int:
+    """Answer with what `work` found: as JSON, or as `show` prints it."""
+    from penfac import terminal
+
+    with terminal.nothing_else_said(as_json):
+        found = work()
+    if as_json:
+        print(json.dumps(found, indent=2))
+    else:
+        show(found)
+    return 0
 
 
 @app.command("eval")
@@ -316,12 +255,38 @@ def evaluate(
     count = whole(episodes, "--episodes")
     if count < 1:
         raise ConfigError(f"--episodes {episodes}: needs at least 1")
-    report = judge(run, count, stochastic)
-    if json_:
-        print(json.dumps(report, indent=2))
-    else:
-        terminal.print_judgement(report)
-    return 0
+    work = lambda: judge(run, count, stochastic)  # noqa: E731
+    return reply(json_, work, terminal.print_judgement)
+
+
+@app.command()
+def play(
+    run: Run,
+    video: Annotated[Path | None, typer.Option(help="A .mp4, .webm or .gif.")] = None,
+    strip: Annotated[
+        Path | None, typer.Option(help="A .png of several moments.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Whose policy; the first's.")] = None,
+    episode: Annotated[int, typer.Option(help="Which initial state.")] = 0,
+    steps: Annotated[str, typer.Option(help="At most so many steps.")] = "1000",
+    pictures: Annotated[int, typer.Option(help="How many a strip has.")] = 8,
+    size: Annotated[str, typer.Option(help="WIDTHxHEIGHT of a picture.")] = "480x360",
+    json_: Json = False,
+) -> int:
+    """Play one episode of a learned policy into a video or a strip of pictures."""
+    from penfac import terminal
+    from penfac.play import Wish, play
+
+    wish = Wish(
+        video=video,
+        strip=strip,
+        seed=seed,
+        episode=episode,
+        steps=whole(steps, "--steps"),
+        pictures=pictures,
+        size=picture_size(size),
+    )
+    return reply(json_, lambda: play(run, wish), terminal.print_played)
 
 
 @app.command()
@@ -335,12 +300,11 @@ def presets(
     """Every setting: ours, the authors', the paper's, and what the paper searched."""
     from penfac import catalogue, terminal
 
-    table = catalogue.presets_table(algo, env)
-    if json_:
-        print(json.dumps(table, indent=2))
-    else:
-        terminal.print_presets(table, algo, env)
-    return 0
+    return reply(
+        json_,
+        lambda: catalogue.presets_table(algo, env),
+        lambda table: terminal.print_presets(table, algo, env),
+    )
 
 
 @app.command()
@@ -348,12 +312,7 @@ def envs(json_: Json = False) -> int:
     """Environments that work out of the box; any other Gymnasium id works too."""
     from penfac import catalogue, terminal
 
-    rows = catalogue.environments()
-    if json_:
-        print(json.dumps(rows, indent=2))
-    else:
-        terminal.print_environments(rows)
-    return 0
+    return reply(json_, catalogue.environments, terminal.print_environments)
 
 
 @app.command()
@@ -361,12 +320,7 @@ def algos(json_: Json = False) -> int:
     """The algorithms and where the paper has them."""
     from penfac import catalogue, terminal
 
-    rows = catalogue.algorithms()
-    if json_:
-        print(json.dumps(rows, indent=2))
-    else:
-        terminal.print_algorithms(rows)
-    return 0
+    return reply(json_, catalogue.algorithms, terminal.print_algorithms)
 
 
 @app.command()
@@ -381,29 +335,20 @@ def bench(
     """Speed and memory, every figure a ratio measured in this one run."""
     from penfac import terminal
 
-    say = (lambda text: None) if json_ else terminal.say
-    if what == "cpu":
-        from penfac.bench import cpu
-
-        report = cpu.run(seeds, quick, say)
-    elif what == "engines":
-        from penfac.bench import engines
-
-        report = engines.run(quick, say)
-    elif what == "device":
+    if what not in ("cpu", "engines", "device"):
+        raise ConfigError(f"bench {what}: is cpu, engines or device")
+    if what == "device":
         from penfac.envs.builtin import need_mjx
 
         need_mjx("bench device")
-        from penfac.bench import device
-
-        report = device.run(quick, say)
-    else:
-        raise ConfigError(f"bench {what}: is cpu, engines or device")
-    if json_:
-        print(json.dumps(report, indent=2))
-    else:
-        terminal.print_bench(report, what)
-    return 0
+    bench = importlib.import_module(f"penfac.bench.{what}")
+    say = (lambda text: None) if json_ else terminal.say
+    options = {"seeds": seeds} if what == "cpu" else {}
+    return reply(
+        json_,
+        lambda: bench.run(quick=quick, say=say, **options),
+        lambda report: terminal.print_bench(report, what),
+    )
 
 
 @app.command()

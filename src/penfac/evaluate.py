@@ -12,7 +12,7 @@ from penfac.errors import PenfacError
 from penfac.policy import PolicyWeights, mean_action
 from penfac.randomness import Stream, env_seed, generator
 from penfac.rollout.host import Played, play_episodes
-from penfac.rollout.lockstep import play_together
+from penfac.rollout.lockstep import Player, play_together
 
 Act = Callable[[np.ndarray, int], np.ndarray]  # (observations, step number) -> actions
 Key = TypeVar("Key", bound=int)
@@ -62,15 +62,18 @@ class Evaluator:
         if self.worlds is None:
             self.worlds = self.open_worlds(needed)
         self.worlds.grow(needed)
-        players = {}
-        for place, (key, who) in enumerate(candidates.items()):
-            seeds = [
-                env_seed(who.seed, stream, who.evaluation, e) for e in range(episodes)
-            ]
-            players[key] = play_episodes(
-                self.worlds, who.act, seeds, self.poll, place * episodes
-            )
+        players = {
+            key: self._player(who, episodes, stream, place * episodes)
+            for place, (key, who) in enumerate(candidates.items())
+        }
         yield from play_together(self.worlds, players)
+
+    def _player(
+        self, who: Candidate, episodes: int, stream: Stream, first: int
+    ) -> Player[Played]:
+        assert self.worlds is not None  # noqa: S101  opened by play
+        seeds = [env_seed(who.seed, stream, who.evaluation, e) for e in range(episodes)]
+        return play_episodes(self.worlds, who.act, seeds, self.poll, first)
 
     def close(self) -> None:
         if self.worlds is not None:

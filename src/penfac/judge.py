@@ -22,12 +22,10 @@ def judge(run: Path, episodes: int, stochastic: bool) -> dict[str, Any]:
     """Play every seed's policy of a run; all seeds are reported."""
     document = read_config(run)
     check_document(run / "config.json", document)
-    seeds = document["seeds"]
-    paths = [run] if len(seeds) == 1 else [run / f"seed-{s}" for s in seeds]
     check_id(document["env"])
     per_seed = [
-        _judge_one(path, document, seed, episodes, stochastic)
-        for path, seed in zip(paths, seeds, strict=True)
+        _judge_one(seed_folder(run, document, s)[0], document, s, episodes, stochastic)
+        for s in document["seeds"]
     ]
     means = [p["mean"] for p in per_seed]
     return {
@@ -42,15 +40,31 @@ def judge(run: Path, episodes: int, stochastic: bool) -> dict[str, Any]:
     }
 
 
-def _judge_one(
-    path: Path, document: dict[str, Any], seed: int, episodes: int, stochastic: bool
-) -> dict[str, Any]:
+def seed_folder(
+    run: Path, document: dict[str, Any], seed: int | None
+) -> tuple[Path, int]:
+    """Where one seed of a run lives; the first if none is named."""
+    seeds: list[int] = document["seeds"]
+    chosen = seeds[0] if seed is None else seed
+    if chosen not in seeds:
+        there = ", ".join(map(str, seeds))
+        raise ConfigError(f"{run}: has no seed {chosen}; it has {there}")
+    return (run if len(seeds) == 1 else run / f"seed-{chosen}"), chosen
+
+
+def load_policy(path: Path) -> Policy:
     if not (path / "policy").is_dir():
         raise ConfigError(f"{path}: has no policy yet; train it, or `penfac resume` it")
     try:
-        policy = Policy.load(path)
+        return Policy.load(path)
     except PolicyFileError as error:
         raise CorruptFile(str(error)) from None
+
+
+def _judge_one(
+    path: Path, document: dict[str, Any], seed: int, episodes: int, stochastic: bool
+) -> dict[str, Any]:
+    policy = load_policy(path)
     algo = ALGORITHMS[document["algo"]]
     cfg = from_values(algo.config, document["config"])
     options = env_options(document)

@@ -177,6 +177,7 @@ def tensorboard_tags(
         "positive_fraction": "positive_advantage_fraction",
     }
     tags = {f"train/{names.get(k, k)}": v for k, v in progress.metrics.items()}
+    tags |= {f"rollout/{name}": mean for name, mean in progress.stats.terms.items()}
     tags |= {
         "train/std": progress.sigma,
         "train/n_updates": counters.update,

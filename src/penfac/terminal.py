@@ -1,5 +1,7 @@
 """What a person sees: live progress on a terminal, parseable lines elsewhere, tables."""
 
+import contextlib
+import ctypes
 import os
 import shlex
 import statistics
@@ -16,6 +18,25 @@ from penfac.trial import Listener, Outcome
 
 # a pipe has no width: a table need not squeeze itself into what rich assumes
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+@contextlib.contextmanager
+def nothing_else_said(as_json: bool):
+    """With --json only the answer may reach standard output; what an environment prints
+    there, from C even, goes to standard error."""
+    if not as_json:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        ctypes.CDLL(None).fflush(None)  # what C still holds back
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def say(text: str) -> None:
@@ -225,6 +246,11 @@ def print_judgement(report: dict[str, Any]) -> None:
             f"mean over {len(report['seeds'])} seeds: {report['mean']:.1f} "
             f"+- {report['std_over_seeds']:.1f}"
         )
+
+
+def print_played(report: dict[str, Any]) -> None:
+    end = f"{report['length']} steps, {report['ended']}"
+    say(f"return {report['return']:.1f} ({end}): {', '.join(report['files'])}")
 
 
 def print_presets(rows: list[dict[str, Any]], algo: str, env: str) -> None:

@@ -41,7 +41,7 @@ PHASES = {
     "compile": (jax.stages.Lowered, "compile"),
     "collect": (HostWorlds, "_choose"),
     "update": (HostEngine, "_update"),
-    "evaluate": (Evaluator, "play"),
+    "evaluate": (Evaluator, "_player"),
     "row": (runs.RunFolder, "append"),
     "checkpoint": (runs.RunFolder, "save_checkpoint"),
     "status": (runs.RunFolder, "write_json"),

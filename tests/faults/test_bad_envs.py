@@ -55,8 +55,13 @@ FAULTS = {  # environment -> what the line must say
     "ListObservation": "an observation of type list, no array",
     "ArrayFlag": "terminated array([False, False])",
     "OldInterface": "step raised ValueError: not enough values to unpack",
-    "RaisesClosing": "close raised the window is gone",
 }
+
+
+def test_an_environment_that_cannot_be_closed_loses_nothing():
+    """It is closed when all is learned and saved."""
+    result = train("RaisesClosing")
+    assert (result.code, result.err) == (0, "")
 
 
 @pytest.mark.parametrize("env", FAULTS)

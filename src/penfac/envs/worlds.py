@@ -85,6 +85,7 @@ class GymWorlds:
     def reset(self, w: int, seed: int) -> np.ndarray:
         return self.worlds[w].reset(seed)
 
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is caught as such
     def step(self, rows: np.ndarray, actions: np.ndarray) -> Stepped:
         k = len(rows)
         obs, reward = np.zeros((k, self.obs_dim), np.float32), np.zeros(k)
