@@ -24,11 +24,11 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) -e ".[dev]"
+	$(PIP) -e ".[dev,device]"
 	@touch $@
 
 $(VENV)/.peers: $(VENV)/.dev
-	$(PIP) -e ".[dev,peers]"
+	$(PIP) -e ".[dev,device,peers,pybullet]"
 	@touch $@
 
 train: $(VENV)/.core

@@ -8,6 +8,8 @@ before anything of penfac is imported, so it comes first.
 import os
 
 os.environ["JAX_PLATFORMS"] = "cpu"
+# two threads that factor matrices for MJX may wait for each other; see envs/roboschool/mjx
+os.environ["PJRT_NPROC"] = "1"
 
 from jaxtyping import install_import_hook
 

@@ -78,3 +78,8 @@ def test_policy_is_deployed_without_jax(tmp_path):
     (tmp_path / "policy.safetensors").write_bytes(policy.to_bytes())
     said = run("-c", NO_JAX, EXAMPLES / "deploy_policy.py", tmp_path, folder=tmp_path)
     assert abs(float(said.split()[-1])) < 0.01
+
+
+def test_baselines_of_the_roboschool_tasks(tmp_path):
+    said = run("-c", NO_JAX, EXAMPLES / "roboschool_baselines.py", 2, folder=tmp_path)
+    assert said.count("steps") == 14

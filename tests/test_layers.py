@@ -210,3 +210,13 @@ def test_files_are_short_and_named_for_what_they_hold(path):
     assert path.stem not in BANNED_NAMES
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= MOST_LINES, f"{lines} lines"
+
+
+def test_importing_starts_no_computation():
+    """What a module may still set for JAX is read when JAX starts: not by an import."""
+    code = (
+        "import penfac.request, penfac.engines.device, penfac.envs.builtin\n"
+        "from jax._src import xla_bridge\n"
+        "assert not xla_bridge._backends\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -51,7 +51,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
 def rate(robot: str, count: int, iterations: int, bare: bool, steps: int = 64) -> float:
     """Control steps a second of `count` worlds under random actions, ends included."""
     env = roboschool_env(f"Roboschool{robot}-v2", iterations=iterations)
-    physics = Physics.of(make_task(robot), iterations, 8)
+    physics = Physics.of(make_task(robot), iterations)
 
     def one(world: World, key):
         action = jax.random.uniform(key, (env.spec.action_dim,), minval=-1.0)

@@ -55,7 +55,7 @@ def value(lqr: LQR, gain: np.ndarray, sigma: float) -> tuple[np.ndarray, float]:
 
 def _environment(lqr: LQR) -> JaxEnv:
     n, m = lqr.b.shape
-    a, b, q, r = (jnp.asarray(x, jnp.float32) for x in lqr[:4])
+    a, b, q, r = (np.asarray(x, np.float32) for x in lqr[:4])  # JAX starts later
 
     def step(state, action, key):
         cost = state @ q @ state + action @ r @ action
