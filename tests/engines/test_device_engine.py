@@ -10,7 +10,7 @@ from penfac.engines.base import Counters
 from penfac.engines.device import DeviceEngine, episodes_for
 from penfac.envs.builtin import BUILT_IN
 from penfac.envs.gym import EnvOptions
-from penfac.errors import Divergence
+from penfac.errors import Divergence, EnvironmentFault
 from penfac.randomness import Stream
 from penfac.rollout.device import stream_keys
 from penfac.train import Evaluated, Failed, Schedule, Updated
@@ -259,3 +259,33 @@ def test_running_worlds_resume_bit_for_bit():
     for _ in learn(other, 1, never(400), [counters]):
         pass
     assert digest(other, 0) == digest(engine, 0)
+
+
+# --- worlds that break -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("restarts", [0, 10**6])
+def test_a_world_that_breaks_is_a_fault(monkeypatch, restarts):
+    """It ends the run as an environment fault that names the world, unless restarts were
+    allowed: then it is counted and learning goes on."""
+    env = BUILT_IN[ENV]
+
+    def step(state, action, key):
+        outcome = env.step(state, action, key)
+        return outcome._replace(broken=jax.random.bernoulli(key, 0.02))
+
+    monkeypatch.setitem(BUILT_IN, ENV, env._replace(step=step))
+    job = make_job(
+        ENV, steps=400, collect="steps", steps_per_world=50, job={"restarts": restarts}
+    )
+    engine = DeviceEngine(job, [1])
+    ((_, got),) = engine.advance([(0, Counters(faults=3))])
+    if restarts:
+        assert not isinstance(got, Exception)
+        assert got.faults > 3
+        assert got.steps == 2 * 50 - (got.faults - 3)
+    else:
+        assert isinstance(got, EnvironmentFault)
+        assert "world" in str(got)
+    ((_, played),) = engine.evaluate([(0, Counters())], 20, True)
+    assert isinstance(played, EnvironmentFault)

@@ -509,3 +509,69 @@ def test_no_loop_over_time_is_batched():
         if v.aval.dtype == jnp.int32 and v.aval.shape[:1] in ((), (3,), (W,))
     ]
     assert [v.aval.shape for v in clocks] == [()]
+
+
+# --- worlds that break -------------------------------------------------------------------
+
+
+def _fragile_step(state, action, key):
+    """As the walk, but a world of a large start blows up at its third step."""
+    outcome = _step(state, action, key)
+    broken = (state[2] == 2) & (state[3] > 0.5)
+    new = jnp.append(outcome.state, state[3])
+    return Outcome(
+        jnp.where(broken, jnp.nan, new),
+        jnp.where(broken, jnp.nan, outcome.reward),
+        jnp.bool_(False),
+        broken,
+    )
+
+
+FRAGILE = RANDOM_END._replace(
+    reset=lambda key: jnp.append(jnp.zeros(3), jax.random.uniform(key)),
+    observe=lambda state: state[:3],
+    step=_fragile_step,
+)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_world_that_breaks_leaves_no_data_behind(whole):
+    """Its last step is masked, the step before it is cut, its episode is not counted;
+    nothing non-finite is anywhere, and the other worlds are whole."""
+    if whole:
+        batch, finished = collect_episodes(
+            FRAGILE, linear_mu(gains()), "truncated", SIGMA, SEEDS, first_number(0, 7, 9), 40
+        )  # fmt: skip
+        count = 40
+    else:
+        worlds, count = start_worlds(FRAGILE, SEEDS, 12), 12
+        _, batch, finished = collect_steps(
+            FRAGILE, linear_mu(gains()), "truncated", SIGMA, SEEDS, worlds, 16
+        )
+    broken = np.asarray(finished.broken)
+    assert broken.any()
+    assert not (broken & np.asarray(finished.ended)).any()
+    for learner in range(3):
+        b = rows(batch, learner, count)
+        for name, values in zip(b._fields, b, strict=True):
+            assert np.isfinite(values).all(), name
+        here = broken[learner]
+        assert not b.mask[here].any()
+        w, t = np.nonzero(here)
+        assert (b.obs[w, t - 1, 2] == 1).all()  # the world's second step
+        assert b.last[w, t - 1].all()
+        assert not (b.terminated[w, t - 1] | b.truncated[w, t - 1]).any()
+        if whole:
+            assert b.mask[w].sum(1).tolist() == [2] * len(w)
+            unhurt = np.setdiff1d(np.arange(count), w)
+            assert (b.mask[unhurt].sum(1) == HORIZON).all()
+
+
+def test_an_evaluation_with_a_broken_world_is_not_a_number():
+    act = lambda obs, keys, t: jnp.zeros((*obs.shape[:2], 2))  # noqa: E731
+    returns, *_ = play_episodes(
+        FRAGILE, act, SEEDS, Stream.EVAL_RESET, first_number(0, 0, 0), 20
+    )
+    lost = np.isnan(np.asarray(returns))
+    assert lost.any()
+    assert not lost.all()

@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.faults.commands import TINY, command
 
 from penfac.envs.roboschool.cpu import CpuEngine, Worlds
 from penfac.envs.roboschool.task import Scene, make_task
+from penfac.policy import Policy
 
 pytest.importorskip("mujoco.mjx")
 from penfac.envs.roboschool.mjx import Physics, World, roboschool_env
@@ -140,3 +142,18 @@ def test_a_world_that_blows_up_says_so():
     step = jax.jit(env.step)
     assert bool(step(fast, jnp.zeros(1), jax.random.key(0)).broken)
     assert not bool(step(world, jnp.zeros(1), jax.random.key(0)).broken)
+
+
+def test_a_run_on_the_device_is_a_run_like_any_other(tmp_path):
+    """Stopped and resumed, it leaves the folder that the C engine's runs leave."""
+    words = ["--env=RoboschoolInvertedPendulum-v2", "--on=device", "--seeds=2", *TINY]
+    words += ["--set=collect=steps", "--set=worlds=2", "--set=steps_per_world=50"]
+    done = command("train", *words, f"--out={tmp_path}", "--name=run")
+    assert (done.code, done.err) == (0, "")
+    folder = tmp_path / "penfac" / "run"
+    longer = command("resume", folder, "--steps=200")
+    assert (longer.code, longer.err) == (0, "")
+    for seed in (0, 1):
+        assert Policy.load(folder / f"seed-{seed}")(np.zeros(5)).shape == (1,)
+    judged = command("eval", folder, "--episodes=2", "--json")  # in C, from the policy
+    assert judged.code == 0

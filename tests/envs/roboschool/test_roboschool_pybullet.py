@@ -1,6 +1,7 @@
 """The tasks against PyBullet's port of them: sight and pay on the same states, motion in
 the air, masses. Bullet is the engine that Roboschool ran on."""
 
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +10,7 @@ import gymnasium
 import mujoco
 import numpy as np
 import pytest
+from tests.faults.commands import TINY, command_alone
 
 from penfac.envs.roboschool.cpu import START_TIME, CpuEngine, Worlds
 from penfac.envs.roboschool.robots import Physics
@@ -415,3 +417,11 @@ def test_the_cart_and_pole_weigh_what_bullet_makes_of_them():
         np.testing.assert_allclose(own.ipos, facts[3], atol=1e-7)
         np.testing.assert_allclose(own.inertia, facts[2], atol=6e-7)
     env.close()
+
+
+def test_the_port_itself_can_be_trained_on(tmp_path):
+    """By its id; what it prints on standard output does not spoil the JSON."""
+    words = ["--env=HopperBulletEnv-v0", "--json", *TINY]
+    done = command_alone("train", *words, cwd=tmp_path)
+    assert done.code == 0
+    assert json.loads(done.out)["state"] == "finished"

@@ -12,8 +12,8 @@ from penfac.envs.roboschool.robots import Machine
 from penfac.errors import ConfigError
 
 VIEWS = {  # how far the camera stands, how high it looks
-    "Hopper": (3.2, 0.8), "Walker2d": (3.2, 0.8), "HalfCheetah": (3.0, 0.5),
-    "Ant": (4.5, 0.4), "Humanoid": (4.0, 0.9), "InvertedPendulum": (3.0, 0.1),
+    "Hopper": (2.7, 0.75), "Walker2d": (2.7, 0.75), "HalfCheetah": (2.4, 0.45),
+    "Ant": (3.6, 0.35), "Humanoid": (3.3, 0.85), "InvertedPendulum": (2.6, 0.1),
 }  # fmt: skip
 
 
