@@ -74,6 +74,18 @@ def test_seeds_together_end_as_each_alone(engine):
     assert len({digest(engine, i) for i in range(3)}) == 3
 
 
+def test_robots_in_lock_step_learn_as_each_alone():
+    """Worlds of three learners in one call of the C engine: the same bits as apart."""
+    job = make_job("RoboschoolHopper-v2", steps=200, min_steps_per_update=60)
+    engine = HostEngine(job, SEEDS)
+    finish(engine, 3, Schedule(200, 100, 2))
+    for i, seed in enumerate(SEEDS):
+        alone = HostEngine(job, [seed])
+        alone.compiled = engine.compiled
+        finish(alone, 1, never(200))
+        assert digest(alone, 0) == digest(engine, i)
+
+
 def test_evaluating_more_often_changes_no_bit_of_learning(engine):
     """The state after three updates does not depend on the schedule of evaluations."""
     ends = []
@@ -168,10 +180,11 @@ def test_an_update_is_compiled_once_for_each_bucket():
     engine.close()
 
 
-def test_running_worlds_resume_bit_for_bit():
+@pytest.mark.parametrize("env_id", [WANDERER, "RoboschoolHopper-v2"])
+def test_running_worlds_resume_bit_for_bit(env_id):
     """A snapshot between two updates, restored into another engine, ends with the same
     bits; worlds are in mid-episode then."""
-    job = make_job(WANDERER, steps=400, collect="steps", steps_per_world=30)
+    job = make_job(env_id, steps=400, collect="steps", steps_per_world=30)
     engine = HostEngine(job, [5])
     stopped = None
     for event, counters in learn(engine, 1, never(400)):

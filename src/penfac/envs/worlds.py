@@ -174,7 +174,9 @@ class RoboschoolWorlds:
         self.length[rows] += 1
         truncated = self.length[rows] >= self.horizon
         faults = {
-            int(i): EnvironmentFault(f"{self.id}: the physics blew up")
+            int(i): EnvironmentFault(
+                f"{self.id}: the physics of world {rows[i]} blew up"
+            )
             for i in np.flatnonzero(broken)
         }
         reward = sum(moment.terms.values(), np.zeros(len(rows)))

@@ -24,10 +24,9 @@ class Physics(NamedTuple):
 
     sub_step: float = 0.0165 / 4  # s
     gravity: float = 9.8  # m / s^2
-    armature: float = (
-        0.01  # kg m^2; Bullet has none, but without it a world may blow up
-    )
-    damping: float = 0.1  # N m s / rad; as above
+    # Bullet has neither armature nor damping, but without them a world may blow up
+    armature: float = 0.01  # kg m^2
+    damping: float = 0.1  # N m s / rad
     limit_time: float = 0.02  # s, how fast a joint limit pushes back
     contact_time: float = 0.01  # s, how fast the floor does; at least two sub-steps
     impedance: tuple[float, float, float] = (0.9, 0.99, 0.001)
@@ -40,10 +39,13 @@ class Physics(NamedTuple):
 class Sensors(NamedTuple):
     """Where things are in sensordata: [sites x 3, then bodies x (linear 3, angular 3)]."""
 
-    sites: int
-    means: slice  # sites: the mean of a body's Bullet links, body after body
-    ends: dict[str, list[tuple[int, int]]]  # body -> its capsules' end sites
     places: int  # numbers before the velocities
+    # the first sites are the means of Bullet's links, body after body; then come
+    ends: dict[str, list[tuple[int, int]]]  # body -> the end sites of its capsules
+
+    @property
+    def sites(self) -> int:
+        return self.places // 3
 
 
 class Machine(NamedTuple):
@@ -225,7 +227,7 @@ def _sensors(spec: Any, made: dict[str, Any], robot: Robot) -> Sensors:
     for body in robot.bodies:
         for sensor in (kind.mjSENS_FRAMELINVEL, kind.mjSENS_FRAMEANGVEL):
             add(type=sensor, objtype=of.mjOBJ_BODY, objname=body.name)
-    return Sensors(len(names), slice(0, len(robot.bodies)), ends, 3 * len(names))
+    return Sensors(3 * len(names), ends)
 
 
 def _scenery(spec: Any, robot: Robot, physics: Physics) -> None:
