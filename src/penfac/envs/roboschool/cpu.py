@@ -135,6 +135,8 @@ class Buffers(NamedTuple):
 
     def first(self, n: int) -> "Buffers":
         models, control, state, sensors = self
+        if n == len(models):
+            return self
         return Buffers(models[:n], control[:n], state[:n], sensors[:n])
 
     @classmethod

@@ -188,9 +188,9 @@ class WalkerTask:
         return sensors[..., self.foot_heights].min(-1) < self.foot_reach
 
     def pose(self, xp, qpos: Array, qvel: Array) -> "Pose":
-        return self._planar_pose(xp, qpos, qvel) if self.planar else self._free_pose(
-            xp, qpos, qvel
-        )  # fmt: skip
+        if self.planar:
+            return self._planar_pose(xp, qpos, qvel)
+        return self._free_pose(xp, qpos, qvel)
 
     def _planar_pose(self, xp, qpos: Array, qvel: Array) -> "Pose":
         pitch, spin = qpos[..., 2], qvel[..., 2]
@@ -228,9 +228,9 @@ class WalkerTask:
     def _observe(self, xp, scene: Scene, flags: Array) -> tuple[Array, "Pose", Array]:
         pose = self.pose(xp, scene.qpos, scene.qvel)
         if self.planar:  # the target is straight ahead, or straight behind
-            ahead = xp.where(pose.yaw > 0, -1.0, 1.0)
-            bearing = (pose.vy, ahead)
-            forward, sideways = ahead * pose.vx, pose.vy
+            ahead, none = xp.where(pose.yaw > 0, -1.0, 1.0), pose.vy
+            bearing = (none, ahead)
+            forward, sideways = ahead * pose.vx, none
         else:
             x, y = self.place(xp, scene.sensors)
             heading = xp.arctan2(-y, TARGET - x) - pose.yaw
