@@ -19,7 +19,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "installing penfac into $(VENV) (880 MB, once)"
+	@echo "installing penfac into $(VENV) (960 MB, once)"
 	$(PIP) -e .
 	@touch $@
 

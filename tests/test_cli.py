@@ -27,7 +27,17 @@ from penfac.runs import read_csv
 
 RUN = Path("runs/penfac/test")
 PLAIN = ["--env", f"{BAD}Plain-v0", *TINY]
-COMMANDS = ("train", "resume", "eval", "presets", "envs", "algos", "bench", "version")
+COMMANDS = (
+    "train",
+    "resume",
+    "eval",
+    "play",
+    "presets",
+    "envs",
+    "algos",
+    "bench",
+    "version",
+)
 
 
 def train(*more: object, name: str = "test"):
@@ -319,3 +329,13 @@ def test_the_module_is_the_command():
     argv = [sys.executable, "-m", "penfac", "version"]
     done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout == command("version").out
+
+
+def test_what_needs_installing_can_be_copied(monkeypatch):
+    """The brackets of an extra are not taken for markup."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    done = command("envs", "--json")
+    notes = {row["id"]: row["note"] for row in json.loads(done.out)}
+    assert notes["RoboschoolHopper-v2"].endswith('pip install "penfac[device]"')
+    assert '"penfac[pybullet]"' in notes["HopperBulletEnv-v0"]
+    assert "[device]" in "".join(command("envs").out.split())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -270,7 +271,8 @@ def _cell(value: Any) -> str:
         return ", ".join(f"{k} {v}" for k, v in value.items())
     if isinstance(value, list):
         return ", ".join(_cell(v) for v in value) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    # escaped: rich would take the [device] of a pip command for a style of its own
+    return f"{value:g}" if isinstance(value, float) else escape(str(value))
 
 
 def print_environments(rows: list[dict[str, Any]]) -> None:
