@@ -31,7 +31,7 @@ class Scripted:
                     {},
                     self.steps,
                     c.episode + self.episodes,
-                    EpisodeStats([], []),
+                    EpisodeStats([], [], {}),
                     0,
                     0,
                     {},
