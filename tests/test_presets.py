@@ -208,9 +208,16 @@ def test_presets_of_the_paper_leave_nothing_to_the_defaults(name):
 
 
 def test_a_task_is_found_in_an_id_however_it_is_spelled():
-    for env_id in ("HalfCheetah-v5", "half_cheetah", "RoboschoolHalfCheetah-v2"):
-        assert presets.task_of(env_id) == "halfcheetah"
-    assert presets.task_of("Walker2d-v5") is None
+    """... and one id may have settings of its own on top of its task's."""
+    batches = {
+        id_: presets.preset("penfac", "authors", id_)["episodes_per_update"]
+        for id_ in ("Humanoid-v5", "humanoid_", "RoboschoolHumanoid-v2", "Walker2d-v5")
+    }
+    assert list(batches.values()) == [50, 50, 50, 5]
+    hopper = presets.preset("penfac", "tuned", "Hopper-v5")
+    roboschool = presets.preset("penfac", "tuned", "RoboschoolHopper-v2")
+    assert hopper == {"collect": "steps"}
+    assert roboschool.items() > hopper.items()
 
 
 def test_a_preset_that_is_not_there_is_refused():

@@ -2,7 +2,8 @@
 
 `tables.toml` holds the paper's Tables 1 and 2, kept and searched values. `penfac.toml`
 holds the presets as differences from the defaults of the config; a block named after a
-task (hopper, halfcheetah, humanoid) applies where that word is in the environment's id.
+task (hopper, halfcheetah, humanoid) applies where that word is in the environment's id,
+one named after a single id (roboschoolhopper) after that.
 """
 
 import tomllib
@@ -13,18 +14,13 @@ from typing import Any
 from penfac.errors import ConfigError
 
 TASKS = ("hopper", "halfcheetah", "humanoid")
+BLOCKS = (*TASKS, "roboschoolhopper")  # from the general to the particular
 NAMES = ("tuned", "authors", "paper")
 
 
 def read(name: str) -> dict[str, Any]:
     file = resources.files("penfac.presets") / f"{name}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8"))
-
-
-def task_of(env_id: str) -> str | None:
-    """Which of the paper's tasks an id is a version of."""
-    lower = env_id.lower().replace("-", "").replace("_", "")
-    return next((task for task in TASKS if task in lower), None)
 
 
 def preset(algo: str, name: str, env_id: str) -> dict[str, Any]:
@@ -42,12 +38,15 @@ def preset(algo: str, name: str, env_id: str) -> dict[str, Any]:
         )
     block = blocks[name]
     settings = {k: v for k, v in block.items() if not isinstance(v, dict)}
-    for table in block.keys() - settings.keys() - set(TASKS):
+    for table in block.keys() - settings.keys() - set(BLOCKS):
         raise ConfigError(
-            f"--preset {name}: [{table}] is none of the tasks {', '.join(TASKS)}"
+            f"--preset {name}: [{table}] is none of the tasks {', '.join(BLOCKS)}"
         )
-    task = task_of(env_id)
-    return settings | (block.get(task, {}) if task else {})
+    letters = env_id.lower().replace("-", "").replace("_", "")
+    for task in BLOCKS:
+        if task in letters:
+            settings |= block.get(task, {})
+    return settings
 
 
 def tables() -> dict[str, Any]:
