@@ -179,12 +179,11 @@ class RoboschoolWorlds:
             )
             for i in np.flatnonzero(broken)
         }
-        reward = sum(moment.terms.values(), np.zeros(len(rows)))
         terms = {f"reward_{name}": term for name, term in moment.terms.items()}
         self.watch.entered = None
         self.seconds += time.monotonic() - entered
         return Stepped(
-            moment.obs, reward, moment.terminated, truncated, terms, faults
+            moment.obs, moment.reward, moment.terminated, truncated, terms, faults
         )  # fmt: skip
 
     def replace(self, w: int) -> None:

@@ -71,7 +71,7 @@ class RoboschoolEnv(gymnasium.Env):
             raise EnvironmentFault(f"{self.name}: the physics blew up")
         terms = {name: float(x[0]) for name, x in reward_terms(moment).items()}
         return (
-            moment.obs[0], sum(terms.values()), bool(moment.terminated[0]), False, terms
+            moment.obs[0], float(moment.reward[0]), bool(moment.terminated[0]), False, terms
         )  # fmt: skip
 
     def state(self) -> dict[str, np.ndarray]:

@@ -66,10 +66,9 @@ def roboschool_env(
         scene = physics.play(world, action)
         moment = task.judge(jnp, world.sensors, world.flags, scene, action)
         new = World(*scene, moment.flags, moment.obs)
-        reward = sum(moment.terms.values(), jnp.zeros(()))
         # MuJoCo's own limit on a speed that still means something
         sound = jnp.all(jnp.abs(scene.qvel) < 1e10) & jnp.all(jnp.isfinite(scene.qpos))
-        return Outcome(new, reward, moment.terminated, ~sound)
+        return Outcome(new, moment.reward, moment.terminated, ~sound)
 
     spec = EnvSpec(env_id, task.obs_dim, -bound, bound, HORIZON)
     return JaxEnv(spec, reset, lambda world: world.obs, step, SUMMARY)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penfac.envs.roboschool.robots import Machine, Physics, build, joint_limits
+from penfac.envs.roboschool.rules import RULES, Rules
 from penfac.envs.roboschool.tables import (
     ANT,
     HALF_CHEETAH,
@@ -28,24 +29,6 @@ TARGET = 1000.0  # m ahead, on the x axis
 START_NOISE = 0.1  # rad, on every joint
 
 Array = Any  # numpy or JAX
-
-
-@dataclasses.dataclass(frozen=True)
-class Rules:
-    """What Roboschool paid and showed, and what its port to PyBullet does instead."""
-
-    name: str
-    joint_in_velocity: bool  # planar robots see the first joint's speed in their own
-    limit_cost: float  # per joint at its limit
-    strike_cost: float  # per foot that touches another limb
-    cheetah_falls: bool  # HalfCheetah's episodes end
-    start_yaw: float  # rad, to either side: Humanoid's first heading
-    floor_counts: bool  # the mean of all parts has the floor in it, and the torso
-
-
-ROBOSCHOOL = Rules("roboschool", True, -0.2, -1.0, True, math.pi / 16, False)
-BULLET = Rules("bullet", False, -0.1, 0.0, False, 0.0, True)
-RULES = {rules.name: rules for rules in (ROBOSCHOOL, BULLET)}
 
 
 class Scene(NamedTuple):
@@ -63,6 +46,12 @@ class Moment(NamedTuple):
     terms: dict[str, Array]  # the reward, term by term
     terminated: Array
     flags: Array  # which feet touch the floor: observed one step later
+
+    @property
+    def reward(self) -> Array:
+        """In the order of the terms, as arrays: Python sums floats otherwise since 3.12."""
+        first, *others = self.terms.values()
+        return sum(others, first)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -109,10 +109,10 @@ class RoboschoolVectorEnv(VectorEnv):
         if len(rows):
             moment = self._play(rows, actions)
             self.obs[rows], terminated[rows] = moment.obs, moment.terminated
+            reward[rows] = moment.reward
             for name, term in reward_terms(moment).items():
                 info[name] = np.zeros(self.num_envs)
                 info[name][rows], info[f"_{name}"] = term, ~idle
-                reward = reward + info[name]
             self.length[rows] += 1
         truncated = ~idle & (self.length >= self.max_episode_steps)
         if idle.any():
