@@ -121,7 +121,7 @@ def test_the_reward_is_the_sum_of_its_terms(env_id):
         terms = {k: v for k, v in info.items() if k.startswith("reward_")}
         assert terms
         assert all(type(term) is float for term in terms.values())
-        assert reward == sum(terms.values())
+        assert reward == pytest.approx(sum(terms.values()), rel=1e-12)
         if terminated:
             break
     env.close()
