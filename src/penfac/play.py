@@ -92,7 +92,7 @@ def open_picture(document: dict[str, Any], size: tuple[int, int]) -> gymnasium.E
             return gymnasium.make(name, width=size[0], height=size[1], **kwargs)
         except TypeError:  # it has a size of its own
             return gymnasium.make(name, **kwargs)
-    except (gymnasium.error.Error, ValueError, ImportError) as error:
+    except (gymnasium.error.Error, TypeError, ValueError, ImportError) as error:
         raise ConfigError(f"{name}: cannot draw ({error})") from None
 
 

@@ -119,7 +119,7 @@ def choose_engine(request: Request) -> str:
     asked = request.on == "device" or request.env in BUILT_IN
     if not asked or request.on == "cpu":
         return "host"
-    known = {"rules", "iterations"} if request.env not in BUILT_IN else set()
+    known = {"rules"} if request.env not in BUILT_IN else set()
     used = {
         "action-bounds": request.options.action_bounds,
         "flatten-obs": request.options.flatten_obs,

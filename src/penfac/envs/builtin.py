@@ -22,7 +22,10 @@ def jax_env(env_id: str, arguments: dict[str, Any]) -> JaxEnv:
     need_mjx(f"{env_id} on a device")
     from penfac.envs.roboschool.mjx import roboschool_env
 
-    return roboschool_env(env_id, **arguments)
+    try:
+        return roboschool_env(env_id, **arguments)
+    except ValueError as error:
+        raise ConfigError(f"{env_id}: {error}") from None
 
 
 def need_mjx(what: str) -> None:

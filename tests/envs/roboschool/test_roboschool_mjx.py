@@ -1,5 +1,8 @@
 """The two engines under one task: a step in C against a step in MJX, and whole episodes."""
 
+import functools
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +10,7 @@ import pytest
 from tests.faults.commands import TINY, command
 
 from penfac.envs.roboschool.cpu import CpuEngine, Worlds
-from penfac.envs.roboschool.task import Scene, make_task
+from penfac.envs.roboschool.task import Moment, Scene, make_task
 from penfac.policy import Policy
 
 pytest.importorskip("mujoco.mjx")
@@ -16,7 +19,6 @@ from penfac.envs.roboschool.mjx import Physics, World, roboschool_env
 SLOW = ("Walker2d", "HalfCheetah", "Ant", "Humanoid")
 WALKERS = ["Hopper", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 STATES, WORLDS = 1000, 256
-LEAST = {"Humanoid": 0.985}  # of the states; more rounds of the solver change nothing
 
 
 def states_met(engine: CpuEngine, count: int) -> tuple[Worlds, np.ndarray]:
@@ -33,10 +35,18 @@ def states_met(engine: CpuEngine, count: int) -> tuple[Worlds, np.ndarray]:
     return worlds, rng.uniform(-1, 1, (count, task.joints)).astype(np.float32)
 
 
-@pytest.mark.parametrize("name", WALKERS)
-def test_a_control_step_is_the_same_in_both_engines(name):
-    """From 1 000 states, contacts among them: 99 % within 1e-4 in qpos and 5e-3 in qvel
-    (the Humanoid, whose legs may meet, a little less); nowhere another flag or end."""
+class Compared(NamedTuple):
+    """One control step from the same states in both engines."""
+
+    after: Worlds
+    moment: Moment
+    judged: Moment  # MJX's
+    near: np.ndarray  # [states] within 1e-4 in qpos and 5e-3 in qvel
+    rest: list[tuple[int, str, str]]  # which are not, and by how much
+
+
+@functools.cache
+def compared(name: str) -> Compared:
     task = make_task(name)
     engine, nq = CpuEngine(task), task.machine.model.nq
     worlds, action = states_met(engine, STATES)
@@ -57,14 +67,39 @@ def test_a_control_step_is_the_same_in_both_engines(name):
     dq = np.abs(np.asarray(scene.qpos) - after.physics[:, 1 : 1 + nq]).max(1)
     dv = np.abs(np.asarray(scene.qvel) - after.physics[:, 1 + nq :]).max(1)
     near = (dq < 1e-4) & (dv < 5e-3)
-    rest = [(i, f"{dq[i]:.0e}", f"{dv[i]:.0e}") for i in np.flatnonzero(~near)]
-    assert near.mean() >= LEAST.get(name, 0.99), rest
-    np.testing.assert_array_equal(judged.terminated, moment.terminated)
-    differ = (np.asarray(judged.flags) != after.flags).any(1)
-    assert not (differ & near).any(), np.flatnonzero(differ)
-    for term, value in moment.terms.items():
-        far = np.abs(np.asarray(judged.terms[term]) - value)
-        assert far[near].max() < 0.01, term
+    rest = [(int(i), f"{dq[i]:.0e}", f"{dv[i]:.0e}") for i in np.flatnonzero(~near)]
+    return Compared(after, moment, judged, near, rest)
+
+
+@pytest.mark.parametrize("name", WALKERS)
+def test_a_control_step_is_the_same_in_both_engines(name, request):
+    """From 1 000 states, contacts among them: 99 % within 1e-4 in qpos and 5e-3 in qvel."""
+    if name == "Humanoid":
+        short = "98.7 %: single precision, and legs that meet; more rounds do not help"
+        request.applymarker(pytest.mark.xfail(reason=short, strict=True))
+    got = compared(name)
+    assert got.near.mean() >= 0.99, got.rest
+
+
+@pytest.mark.parametrize("name", WALKERS)
+def test_flags_ends_and_terms_are_the_same_in_both_engines(name):
+    """Nowhere another end; where the states agree, no other flag and the same terms."""
+    got = compared(name)
+    np.testing.assert_array_equal(got.judged.terminated, got.moment.terminated)
+    differ = (np.asarray(got.judged.flags) != got.after.flags).any(1)
+    assert not (differ & got.near).any(), np.flatnonzero(differ)
+    for term, value in got.moment.terms.items():
+        far = np.abs(np.asarray(got.judged.terms[term]) - value)
+        assert far[got.near].max() < 0.01, term
+
+
+def test_wrong_rules_on_the_device_are_2(tmp_path):
+    """One line and no folder, as on the host."""
+    words = ["--env=RoboschoolHopper-v2", "--on=device", "--env-arg=rules=v9"]
+    done = command("train", *words, f"--out={tmp_path}")
+    assert done.code == 2
+    assert "rules v9: are roboschool or bullet" in done.line
+    assert not list(tmp_path.rglob("*"))
 
 
 def played(start, step, act, count: int) -> np.ndarray:
