@@ -17,27 +17,26 @@ def algorithms() -> list[dict[str, str]]:
 
 
 def presets_table(algo: str, env_id: str) -> list[dict[str, Any]]:
-    """One row a setting: the three presets, and the paper's kept and searched values."""
+    """One row a setting: its presets, and the paper's kept and searched values."""
     if algo not in ALGORITHMS:
         raise ConfigError(
             f"{algo}: no such algorithm; there are {', '.join(ALGORITHMS)}"
         )
     algorithm = ALGORITHMS[algo]
     columns = {}
-    for name in presets.NAMES:
-        values = presets.preset(algo, name, env_id) | algorithm.overrides
-        columns[name] = to_values(from_values(algorithm.config, values))
-    paper = {
-        row["setting"]: row
-        for table in presets.tables().values()
-        for row in table["rows"].values()
-    }
+    for name in presets.names(algorithm.presets):
+        values = presets.preset(algorithm.presets, name, env_id)
+        cfg = from_values(algorithm.config, values | dict(algorithm.overrides))
+        columns[name] = to_values(cfg)
+    paper = presets.printed(algorithm.presets)
     rows = []
     for setting in known_fields(algorithm.config):
         row: dict[str, Any] = {"setting": setting}
         row |= {name: column[setting] for name, column in columns.items()}
-        printed = paper.get(setting, {})
-        row |= {"kept": printed.get("kept"), "searched": printed.get("searched")}
+        for name, cells in paper.items():
+            of = f" ({name})" if len(paper) > 1 else ""
+            cell = cells.get(setting, {})
+            row |= {f"{key}{of}": cell.get(key) for key in ("kept", "searched")}
         rows.append(row)
     return rows
 

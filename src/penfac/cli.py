@@ -255,7 +255,8 @@ def evaluate(
     count = whole(episodes, "--episodes")
     if count < 1:
         raise ConfigError(f"--episodes {episodes}: needs at least 1")
-    work = lambda: judge(run, count, stochastic)  # noqa: E731
+    mode = "sampled" if stochastic else "mean"
+    work = lambda: judge(run, count, mode)  # noqa: E731
     return reply(json_, work, terminal.print_judgement)
 
 

@@ -159,3 +159,11 @@ def check_ranges(cfg: Any, ranges: dict[str, Range]) -> None:
             )
             hint = f" ({bound.hint})" if bound.hint else ""
             raise ConfigError(f"{key} = {value}: needs {rule}{hint}")
+
+
+def check_layers(cfg: Any, *keys: str) -> None:
+    """Networks of a size that exists."""
+    for key in keys:
+        for size in getattr(cfg, key):
+            if not 1 <= size <= 65536:
+                raise ConfigError(f"{key} = {size}: a layer needs 1 to 65536 units")

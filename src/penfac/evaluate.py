@@ -1,21 +1,21 @@
 """Episodes of mu without noise, on environments and seeds that training never sees."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import scipy.special
 
-from penfac.core.noise import EXPLORATION_LAWS
+from penfac.core.noise import Exploration, explore, stationary_sigma
 from penfac.envs.worlds import Worlds
 from penfac.errors import PenfacError
 from penfac.policy import PolicyWeights, mean_action
-from penfac.randomness import Stream, env_seed, generator
-from penfac.rollout.host import Played, play_episodes
+from penfac.randomness import Stream, env_seed
+from penfac.rollout.host import Explorer, Played, play_episodes
 from penfac.rollout.lockstep import Player, play_together
 
 Act = Callable[[np.ndarray, int], np.ndarray]  # (observations, step number) -> actions
-Key = TypeVar("Key", bound=int)
+Key = TypeVar("Key", bound=Hashable)
 
 
 class Candidate(NamedTuple):
@@ -31,17 +31,26 @@ def deterministic(weights: PolicyWeights) -> Act:
     return lambda obs, t: mean_action(weights, obs)
 
 
-def sampled(
-    weights: PolicyWeights, law: str, sigma: float, seed: int, evaluation: int = 0
-) -> Act:
-    """The exploring policy."""
-    noise = generator(seed, Stream.PLAY_NOISE, evaluation)
+MODES = {"sampled": 1, "mean-of-15": 15}  # how many samples are averaged
 
-    def act(obs, t):
-        mu = mean_action(weights, obs).astype(np.float64)
-        return EXPLORATION_LAWS[law](mu, sigma, noise.random(mu.shape), scipy.special)
 
-    return act
+def chooser(mode: str, act: Explorer, noise: np.random.Generator) -> Act:
+    """How a policy is judged: by its mean; by what it samples; by the mean of 15 samples,
+    the paper's deterministic PPO."""
+    if mode == "mean":
+        return deterministic(act.weights)
+    samples, how, sigma = MODES[mode], act.how, act.sigma
+    if how.law == "ou":  # as wide as it becomes; rows of an evaluation come and go
+        sigma = stationary_sigma(sigma, how.theta, how.dt)
+        how = Exploration("clipped")
+
+    def choose(obs, t):
+        mu = mean_action(act.weights, obs).astype(np.float64)
+        uniform = noise.random((samples, *mu.shape))
+        actions, _ = explore(how, mu, sigma, uniform, np.zeros(1), scipy.special)
+        return np.broadcast_to(actions, uniform.shape).mean(axis=0)
+
+    return choose
 
 
 class Evaluator:

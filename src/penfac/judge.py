@@ -4,27 +4,31 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values
+from penfac.core.noise import Exploration
 from penfac.envs.gym import check_id
 from penfac.envs.worlds import open_worlds
 from penfac.errors import ConfigError, CorruptFile, PenfacError
-from penfac.evaluate import Candidate, Evaluator, deterministic, sampled
+from penfac.evaluate import Candidate, Evaluator, chooser
 from penfac.policy import Policy, PolicyFileError
-from penfac.randomness import Stream
+from penfac.randomness import Stream, generator
 from penfac.request import check_document, env_options
+from penfac.rollout.host import Explorer
 from penfac.runs import read_config
 
 BATCH = 50  # worlds open at once
 
 
-def judge(run: Path, episodes: int, stochastic: bool) -> dict[str, Any]:
+def judge(run: Path, episodes: int, mode: str = "mean") -> dict[str, Any]:
     """Play every seed's policy of a run; all seeds are reported."""
     document = read_config(run)
     check_document(run / "config.json", document)
     check_id(document["env"])
     per_seed = [
-        _judge_one(seed_folder(run, document, s)[0], document, s, episodes, stochastic)
+        _judge_one(seed_folder(run, document, s)[0], document, s, episodes, mode)
         for s in document["seeds"]
     ]
     means = [p["mean"] for p in per_seed]
@@ -32,7 +36,7 @@ def judge(run: Path, episodes: int, stochastic: bool) -> dict[str, Any]:
         "run": str(run),
         "env": document["env"],
         "algo": document["algo"],
-        "mode": "sampled" if stochastic else "mean",
+        "mode": mode,
         "episodes": episodes,
         "seeds": per_seed,
         "mean": statistics.fmean(means),
@@ -61,8 +65,16 @@ def load_policy(path: Path) -> Policy:
         raise CorruptFile(str(error)) from None
 
 
+def exploring(path: Path, policy: Policy, how: Exploration, sigma: float) -> Explorer:
+    """The policy as training explored with it, learned noise included."""
+    learned = np.asarray(policy.about.get("sigma", sigma), float)
+    if learned.shape not in ((), (len(policy.actions.low),)):
+        raise CorruptFile(f"{path}: its policy has a sigma that does not fit")
+    return Explorer(policy.weights, how, learned)
+
+
 def _judge_one(
-    path: Path, document: dict[str, Any], seed: int, episodes: int, stochastic: bool
+    path: Path, document: dict[str, Any], seed: int, episodes: int, mode: str
 ) -> dict[str, Any]:
     policy = load_policy(path)
     algo = ALGORITHMS[document["algo"]]
@@ -77,16 +89,17 @@ def _judge_one(
             f"{path}: its policy has {needs[0]} inputs and {needs[1]} actions, "
             f"{document['env']} has {gives[0]} and {gives[1]}; config.json was edited?"
         )
+    explorer = exploring(path, policy, algo.collecting(cfg).exploration, cfg.sigma)
+    if mode != "mean" and explorer.how.law == "none":
+        raise ConfigError(
+            f"--stochastic: {path} explored in its parameters, its policy has no noise"
+        )
     returns: list[float] = []
     lengths: list[int] = []
     ended: list[bool] = []
     for batch in range(0, episodes, BATCH):
         count = min(BATCH, episodes - batch)
-        act = (
-            sampled(policy.weights, cfg.exploration, cfg.sigma, seed, batch)
-            if stochastic
-            else deterministic(policy.weights)
-        )
+        act = chooser(mode, explorer, generator(seed, Stream.PLAY_NOISE, batch))
         who = {seed: Candidate(seed, act, batch)}
         ((_, played),) = evaluator.play(who, count, Stream.PLAY_RESET)
         if isinstance(played, PenfacError):

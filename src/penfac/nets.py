@@ -15,7 +15,7 @@ ACTIVATIONS = {
     "relu": lambda x: jnp.maximum(x, 0.0),
     "tanh": jnp.tanh,
 }
-INITS = ("orthogonal", "small")
+INITS = ("orthogonal", "small", "uniform")
 SMALL = 0.01  # the authors' standard deviation of every weight and every bias
 
 
@@ -25,7 +25,8 @@ def init_layers(
     """Fresh weights for the given layer sizes, input and output included.
 
     `small` is the authors' N(0, 0.01^2) for all weights and biases. `orthogonal` keeps
-    the scale of activations and starts the last layer at `output_gain`.
+    the scale of activations and starts the last layer at `output_gain`. `uniform` is
+    within 1 / sqrt(fan in), biases too: what PyTorch's users have.
     """
     keys = jax.random.split(key, 2 * (len(sizes) - 1))
     layers = []
@@ -33,6 +34,10 @@ def init_layers(
         if init == "small":
             w = SMALL * jax.random.normal(keys[2 * i], (fan_in, fan_out))
             b = SMALL * jax.random.normal(keys[2 * i + 1], (fan_out,))
+        elif init == "uniform":
+            bound = fan_in**-0.5
+            w = bound * jax.random.uniform(keys[2 * i], (fan_in, fan_out), minval=-1.0)
+            b = bound * jax.random.uniform(keys[2 * i + 1], (fan_out,), minval=-1.0)
         else:
             last = i == len(sizes) - 2
             gain = output_gain if last else 2**0.5

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-FORMAT = 1
+FORMAT = 2  # 2: may be tile-coded
 ACTIVATIONS = {
     "leaky_relu": lambda x: np.maximum(x, np.float32(0.01) * x),
     "relu": lambda x: np.maximum(x, np.float32(0)),
@@ -26,10 +26,68 @@ class PolicyFileError(ValueError):
     """A policy file that must not be used."""
 
 
+class Tiling(NamedTuple):
+    """So many grids of so many tiles a side over a box; a state is told by the one tile
+    of each grid that it lies in. Grids that need more features than `memory` share them.
+    """
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    tilings: int
+    tiles: int
+    memory: int
+
+    @property
+    def cells(self) -> int:
+        """Of one grid: a side has one tile more than `tiles`, for the shift."""
+        return (self.tiles + 1) ** len(self.low)
+
+    @property
+    def size(self) -> int:
+        """How many features there are."""
+        return min(self.tilings * self.cells, self.memory)
+
+
+def tile_shifts(tiling: Tiling) -> np.ndarray:
+    """[tilings, n] in tiles: grid k is moved by k / tilings of a tile along the first
+    side, three times that along the second, five times along the third, so that no two
+    grids are shifted along one diagonal."""
+    odd = 2 * np.arange(len(tiling.low)) + 1
+    moved = np.arange(tiling.tilings)[:, None] * odd % tiling.tilings
+    return (moved / tiling.tilings).astype(np.float32)
+
+
+def tile_hash_factors(n: int) -> np.ndarray:
+    """Odd 32-bit numbers, one a side and one for the grid, always the same."""
+    draws = np.random.Generator(np.random.Philox(0)).integers(0, 2**31, n + 1)
+    return (2 * draws + 1).astype(np.uint32)
+
+
+def tile_indices(obs: Any, tiling: Tiling, xp: Any = np) -> Any:
+    """[..., n] to [..., tilings]: which feature of each grid is on; a state outside the
+    box counts as on its edge. `xp` is numpy, or jax.numpy in training."""
+    low, high = np.asarray(tiling.low, "f"), np.asarray(tiling.high, "f")
+    per_unit = np.float32(tiling.tiles) / (high - low)
+    where = (xp.clip(obs, low, high) - low) * per_unit
+    cell = xp.floor(where[..., None, :] + tile_shifts(tiling))
+    # the upper edge belongs to the last tile of an unshifted grid's extra row
+    cell = xp.clip(cell, 0, tiling.tiles).astype(np.uint32)
+    grids = np.arange(tiling.tilings, dtype=np.uint32)
+    if tiling.tilings * tiling.cells <= tiling.memory:
+        side = (tiling.tiles + 1) ** np.arange(len(low))
+        inside = (cell * side.astype(np.uint32)).sum(axis=-1, dtype=np.uint32)
+        return (inside + grids * np.uint32(tiling.cells)).astype(np.int32)
+    factors = tile_hash_factors(len(low))
+    mixed = (cell * factors[:-1]).sum(axis=-1, dtype=np.uint32) + grids * factors[-1]
+    mixed = (mixed ^ (mixed >> np.uint32(15))) * np.uint32(2246822519)
+    mixed = (mixed ^ (mixed >> np.uint32(13))) % np.uint32(tiling.memory)
+    return mixed.astype(np.int32)
+
+
 class PolicyWeights(NamedTuple):
     """mu(s) = output(... activation(W x + b) ...) in [-1, 1], with
 
-    x = clip((s - mean) / std, -clip, clip) * scale + shift.
+    x = clip((s - mean) / std, -clip, clip) * scale + shift, or the tiles that s lies in.
     """
 
     mean: np.ndarray
@@ -40,6 +98,7 @@ class PolicyWeights(NamedTuple):
     layers: list[tuple[np.ndarray, np.ndarray]]  # (W [in, out], b [out])
     activation: str
     output: str
+    tiling: Tiling | None = None
 
 
 def between(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
@@ -50,20 +109,26 @@ def between(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
 def mean_action(weights: PolicyWeights, obs: np.ndarray) -> np.ndarray:
     """mu(s), in [-1, 1] by tanh; a linear policy's answer is not yet clipped."""
     w = weights
-    x = obs - w.mean  # a fresh array: what follows may work in place
-    x /= w.std
-    if w.clip != np.inf:
-        x = between(x, -w.clip, w.clip)
-    x *= w.scale
-    x += w.shift
     act = ACTIVATIONS[w.activation]
-    for matrix, bias in w.layers[:-1]:
+    if w.tiling is not None:
+        matrix, bias = w.layers[0]
+        x = matrix[tile_indices(obs, w.tiling)].sum(axis=-2) + bias
+        rest = w.layers[1:]
+    else:
+        x = obs - w.mean  # a fresh array: what follows may work in place
+        x /= w.std
+        if w.clip != np.inf:
+            x = between(x, -w.clip, w.clip)
+        x *= w.scale
+        x += w.shift
+        matrix, bias = w.layers[0]
         x = x @ matrix
         x += bias
+        rest = w.layers[1:]
+    for matrix, bias in rest:
         x = act(x)
-    matrix, bias = w.layers[-1]
-    x = x @ matrix
-    x += bias
+        x = x @ matrix
+        x += bias
     return np.tanh(x) if w.output == "tanh" else x
 
 
@@ -162,7 +227,7 @@ def _tensors(policy: Policy) -> dict[str, np.ndarray]:
 def _description(policy: Policy) -> dict[str, Any]:
     w = policy.weights
     return {
-        "format": FORMAT,
+        "format": 1 if w.tiling is None else 2,
         "activation": w.activation,
         "output": w.output,
         "clip": None if w.clip == np.inf else float(w.clip),
@@ -172,7 +237,7 @@ def _description(policy: Policy) -> dict[str, Any]:
         "action_low": [float(x) for x in policy.actions.low],
         "action_high": [float(x) for x in policy.actions.high],
         "about": policy.about,
-    }
+    } | ({} if w.tiling is None else {"tiling": w.tiling._asdict()})
 
 
 def _digest(tensors: dict[str, np.ndarray], about: str) -> str:
@@ -221,14 +286,27 @@ def _build(path: Path, tensors: dict[str, np.ndarray], d: dict[str, Any]) -> Pol
         layers=layers,
         activation=d["activation"],
         output=d["output"],
+        tiling=_tiling(d["tiling"]) if "tiling" in d else None,
     )
     shape = tuple(d["action_shape"])
     actions = ActionScale(tensors["low"], tensors["high"], shape)
-    sizes = [len(weights.mean), *(len(b) for _, b in layers)]
+    tiling = weights.tiling
+    inputs = len(weights.mean) if tiling is None else tiling.size
+    if tiling and not (len(tiling.low) == len(tiling.high) == len(weights.mean)):
+        raise PolicyFileError(f"{path}: the tiling does not fit the observation")
+    sizes = [inputs, *(len(b) for _, b in layers)]
     fits = [m.shape for m, _ in layers] == list(pairwise(sizes)) and layers
     rows = (weights.mean, weights.std, weights.scale, weights.shift)
-    fits = fits and all(x.shape == (sizes[0],) for x in rows)
+    fits = fits and all(x.shape == weights.mean.shape for x in rows)
     ends = (actions.low, actions.high, np.empty(math.prod(shape)))
     if not (fits and all(x.shape == (sizes[-1],) for x in ends)):
         raise PolicyFileError(f"{path}: the layers do not fit together")
     return Policy(weights, actions, d["about"])
+
+
+def _tiling(d: dict[str, Any]) -> Tiling:
+    sides = tuple(map(float, d["low"])), tuple(map(float, d["high"]))
+    counts = [int(d[key]) for key in ("tilings", "tiles", "memory")]
+    if min(counts) < 1 or not all(a < b for a, b in zip(*sides, strict=True)):
+        raise ValueError("a tiling without tiles")
+    return Tiling(*sides, *counts)

@@ -19,6 +19,7 @@ class Stream(IntEnum):
     EVAL_NOISE = 4
     PLAY_RESET = 5  # `penfac eval`: states no training run was judged on
     PLAY_NOISE = 6
+    LEARN = 7  # what an update draws: minibatches, smoothed targets, perturbed actors
 
 
 def env_seed(seed: int, stream: Stream, *counters: int) -> int:

@@ -36,7 +36,8 @@ class Recorder:
         self.last_checkpoint = meta["update"]
         points: dict[int, list[dict[str, str]]] = {}
         for row in read_csv(self.folder.path / "evaluations.csv"):
-            points.setdefault(int(row["step"]), []).append(row)
+            if row["mode"] == "mean":
+                points.setdefault(int(row["step"]), []).append(row)
         for step, rows in points.items():
             point = EvalPoint(
                 step,
@@ -77,18 +78,20 @@ class Recorder:
         )
 
     def evaluated(self, point: EvalPoint) -> None:
+        modes = {"mean": (point.returns, point.lengths, point.terminated)}
         rows = [
             {
                 "step": point.step,
                 "update": point.update,
                 "episode": k,
-                "mode": "mean",
+                "mode": mode,
                 "return": returned,
                 "length": length,
                 "terminated": int(terminated),
             }
+            for mode, played in (modes | point.others).items()
             for k, (returned, length, terminated) in enumerate(
-                zip(point.returns, point.lengths, point.terminated, strict=True)
+                zip(*played, strict=True)
             )
         ]
         self.folder.append("evaluations.csv", rows)
@@ -97,6 +100,8 @@ class Recorder:
             "eval/mean_reward": statistics.fmean(point.returns),
             "eval/mean_ep_length": statistics.fmean(point.lengths),
         }
+        for mode, (returns, *_) in point.others.items():
+            tags[f"eval/mean_reward_{mode}"] = statistics.fmean(returns)
         self.folder.scalars(tags, point.step)
 
     def _add(self, point: EvalPoint) -> None:

@@ -54,8 +54,8 @@ def resolve(request: Request) -> dict[str, Any]:
         hint = f"; did you mean {close[0]}?" if close else ""
         raise ConfigError(f"--algo {request.algo}: no such algorithm{hint}")
     algo = ALGORITHMS[request.algo]
-    values = presets.preset(request.algo, request.preset, request.env)
-    cfg = from_values(algo.config, values | algo.overrides | request.settings)
+    values = presets.preset(algo.presets, request.preset, request.env)
+    cfg = from_values(algo.config, values | dict(algo.overrides) | request.settings)
     algo.check(cfg)
     check_numbers(request)
     check_id(request.env)

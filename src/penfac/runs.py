@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import socket
-import struct
 import tempfile
 import time
 import uuid
@@ -28,6 +27,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as tensors_from_bytes
 from safetensors.numpy import save as tensors_to_bytes
 
+from penfac import segments
+from penfac.board import Board
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy, StorageError
 
 FORMAT = 1
@@ -110,6 +111,7 @@ class RunFolder:
         self.handles: dict[str, Any] = {}
         self.digests: dict[str, Any] = {}
         self.board: Board | None = None
+        self.segments: segments.Listing = []  # of the replay, as the disk has them
 
     # --- small files -------------------------------------------------------------------
 
@@ -218,6 +220,13 @@ class RunFolder:
         with storage(self.path):
             home.mkdir(exist_ok=True)
             meta = meta | {"format": FORMAT, "update": update, "csv": self._csv_marks()}
+            arrays, ring = segments.split(arrays)
+            if ring:
+                total = int(arrays[segments.TOTAL])
+                replay = self.path / "replay"
+                self.segments = segments.save(replay, ring, total, self.segments)
+                capacity = len(next(iter(ring.values())))
+                meta["replay"] = {"capacity": capacity, "segments": self.segments}
             temporary = home / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"
             try:
                 temporary.mkdir()
@@ -242,6 +251,9 @@ class RunFolder:
             shutil.rmtree(old, ignore_errors=True)
         for stray in home.glob(".tmp-*"):
             shutil.rmtree(stray, ignore_errors=True)
+        if self.segments:
+            kept = [_read_meta(folder).get("replay") for folder in _checkpoints(home)]
+            segments.prune(self.path / "replay", [r["segments"] for r in kept if r])
 
     def load_checkpoint(
         self,
@@ -254,6 +266,11 @@ class RunFolder:
         for folder in _checkpoints(self.path / "checkpoints"):
             try:
                 arrays, meta = _read_checkpoint(folder)
+                if "replay" in meta:
+                    self.segments = meta["replay"]["segments"]
+                    capacity = meta["replay"]["capacity"]
+                    home = self.path / "replay"
+                    arrays |= segments.load(home, self.segments, capacity)
                 return arrays, meta, complaints
             except CorruptFile as error:
                 complaints.append(str(error))
@@ -284,40 +301,6 @@ class RunFolder:
         for stray in (*self.path.glob(".*-*"), *self.path.glob("policy/.tmp-*")):
             if stray.name.startswith((".tmp-", ".probe-")):
                 stray.unlink(missing_ok=True)
-
-
-class Board:
-    """Events for TensorBoard. Written by the thread that trains: a disk that refuses is
-    heard at once, where a writing thread of its own would die and its queue fill up."""
-
-    def __init__(self, folder: Path, step: int):
-        from tensorboardX.proto import event_pb2, summary_pb2
-
-        self.events: Any = event_pb2  # messages that only exist at run time
-        self.summaries: Any = summary_pb2
-        folder.mkdir(exist_ok=True)
-        stamp = f"{time.time():.0f}.{socket.gethostname()}.{uuid.uuid4().hex}"
-        self.file = open(folder / f"events.out.tfevents.{stamp}", "wb")  # noqa: SIM115
-        self._write(self.events.Event(step=step, file_version="brain.Event:2"))
-        # what an earlier process wrote from this step on does not count
-        start = self.events.SessionLog(status=self.events.SessionLog.START)
-        self._write(self.events.Event(step=step, session_log=start))
-
-    def scalars(self, values: dict[str, float], step: int) -> None:
-        kind = self.summaries.Summary
-        rows = [kind.Value(tag=k, simple_value=v) for k, v in values.items()]
-        self._write(self.events.Event(step=step, summary=kind(value=rows)))
-        self.file.flush()
-
-    def _write(self, event: Any) -> None:
-        """One record: its length, the checksum of that, itself, its checksum."""
-        from tensorboardX.record_writer import masked_crc32c
-
-        event.wall_time = time.time()
-        data = event.SerializeToString()
-        length = struct.pack("<Q", len(data))
-        for part in (length, data):
-            self.file.write(part + struct.pack("<I", masked_crc32c(part)))
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -413,6 +396,13 @@ def _seal(meta: dict[str, Any]) -> str:
     """The sha256 of everything else that state.json says."""
     rest = {k: v for k, v in meta.items() if k != "seal"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _read_meta(folder: Path) -> dict[str, Any]:
+    try:
+        return json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
 
 
 def _verifies(folder: Path) -> bool:

@@ -255,12 +255,11 @@ def print_played(report: dict[str, Any]) -> None:
 
 
 def print_presets(rows: list[dict[str, Any]], algo: str, env: str) -> None:
-    table = Table(title=f"{algo} on {env}: presets, and Tables 1 and 2 of the paper")
-    for column in ("setting", "tuned", "authors", "paper", "kept (paper)", "searched"):
+    table = Table(title=f"{algo} on {env}: presets, and the paper's tables")
+    for column in rows[0]:
         table.add_column(column)
     for row in rows:
-        keys = ("setting", "tuned", "authors", "paper", "kept", "searched")
-        table.add_row(*(_cell(row[key]) for key in keys))
+        table.add_row(*map(_cell, row.values()))
     console.print(table)
 
 

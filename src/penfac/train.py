@@ -55,7 +55,10 @@ def train(
                 going.discard(i)
                 yield Failed(i, played)
                 continue
-            point = EvalPoint(counters[i].step, counters[i].update, *played)
+            others = {mode: played[mode] for mode in played if mode != "mean"}
+            returns, lengths, ended = played["mean"]
+            when = (counters[i].step, counters[i].update)
+            point = EvalPoint(*when, returns, lengths, ended, others)
             count_evaluation(counters[i], schedule)
             yield Evaluated(i, point)
         yield Settled()

@@ -35,6 +35,8 @@ class EnvSpec(NamedTuple):
     action_low: Vector  # [m], in the environment's own units
     action_high: Vector  # [m]
     horizon: int  # the time limit in steps
+    obs_low: Vector | None = None  # [n] where the space is bounded, else infinite
+    obs_high: Vector | None = None
 
     @property
     def action_dim(self) -> int:
@@ -50,10 +52,12 @@ class EpisodeStats(NamedTuple):
 
 
 class EvalPoint(NamedTuple):
-    """One evaluation: episodes of mu without exploration, undiscounted."""
+    """One evaluation: episodes of mu without exploration, undiscounted; and, by mode,
+    of the same policy judged in other ways on the same initial states."""
 
     step: int
     update: int
     returns: list[float]
     lengths: list[int]
     terminated: list[bool]
+    others: dict[str, tuple[list[float], list[int], list[bool]]] = {}  # noqa: RUF012

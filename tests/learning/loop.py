@@ -30,7 +30,7 @@ class Learner:
         key = jax.random.fold_in(jax.random.key(seed), int(Stream.INIT))
         self.state = self.algo.init(key, self.plan, self.numbers)
         self.seed = jnp.array([seed], jnp.uint32)
-        self.episodes = episodes_for(self.cfg, env)
+        self.episodes = episodes_for(self.algo.collecting(self.cfg), env)
         self.played = 0
 
     def update(self, times: int) -> "Learner":

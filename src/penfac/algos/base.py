@@ -1,8 +1,13 @@
-"""What the training loop needs of an algorithm, and nothing more."""
+"""What engines need of an algorithm, and nothing more."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from jax import Array
+from jaxtyping import Float, PRNGKeyArray
+
+from penfac.core.noise import Exploration
 from penfac.policy import PolicyWeights
 from penfac.types import EnvSpec, Transitions
 
@@ -12,18 +17,53 @@ Plan = Any  # hashable: sizes and switches that shape the program
 Metrics = Any  # a NamedTuple of scalars, one row of progress.csv
 
 
+class Collecting(NamedTuple):
+    """How experience reaches an algorithm: all that engines read of a config."""
+
+    episodes: int | None  # whole episodes an update; none: worlds that go on
+    min_steps: int  # ... and more of them until there are so many steps
+    worlds: int
+    steps: int  # of each world an update
+    rounds: int  # collect and update so often before progress is told
+    exploration: Exploration
+    random_steps: int  # at first actions are uniform
+
+
+class Moment(NamedTuple):
+    """When an update happens: its own randomness, and how far the run has come."""
+
+    key: PRNGKeyArray
+    progress: Float[Array, ""]  # 0 at the start of the run, 1 at its end
+    sigma: Float[Array, ""]  # what the batch was explored with
+
+
+def itself(state: State) -> State:
+    """The learner explores with its own actor."""
+    return state
+
+
+def given(state: State, sigma: Any, plan: Plan, numbers: Numbers) -> Any:
+    """Exploration as wide as the config says."""
+    return sigma
+
+
 class Algorithm(NamedTuple):
     """An algorithm as a value; `penfac.ALGORITHMS` lists them."""
 
     name: str
     summary: str
     section: str  # of the paper
+    presets: str  # the file that holds them
     config: type  # a frozen dataclass; its defaults are the preset `tuned`
     check: Callable[[Any], None]  # raises penfac.errors.ConfigError
+    collecting: Callable[[Any], Collecting]
     plan: Callable[[Any, EnvSpec], Plan]
     numbers: Callable[[Any], Numbers]
     init: Callable[..., State]  # (key, plan, numbers)
     mu: Callable[..., Any]  # (state, obs, plan, numbers) -> actions in [-1, 1]
-    update: Callable[[State, Transitions, Plan, Numbers], tuple[State, Metrics]]
+    update: Callable[[State, Transitions, Plan, Numbers, Moment], tuple[State, Metrics]]
     policy: Callable[[State, Plan, Numbers], PolicyWeights]
-    overrides: dict[str, Any]  # values of the config that make this algorithm
+    overrides: Mapping[str, Any] = MappingProxyType({})  # of the config: what makes it
+    behaviour: Callable[[State], State] = itself  # whose mu explores
+    spread: Callable[..., Any] = given  # (state, sigma, plan, numbers) -> [] or [m]
+    modes: tuple[str, ...] = ("mean",)  # how it is judged

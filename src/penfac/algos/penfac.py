@@ -17,21 +17,41 @@ import optax
 from jax import Array
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
-from penfac.algos.base import Algorithm
-from penfac.algos.penfac_config import Config, Numbers, Plan, check, numbers, plan
+from penfac.algos.base import Algorithm, Moment
+from penfac.algos.networks import (
+    Actor,
+    Inputs,
+    actor_inputs,
+    actor_mean,
+    adam,
+    all_finite,
+    batch_norm_inputs,
+    compiled_actor_inputs,
+    init_actor,
+    only_with_batch_norm,
+    policy_weights,
+    running_inputs,
+    value,
+)
+from penfac.algos.penfac_config import (
+    Config,
+    Numbers,
+    Plan,
+    check,
+    collecting,
+    numbers,
+    plan,
+)
 from penfac.core.actor import actor_weight, scale_by_rms, toward_loss
 from penfac.core.critic import explained_variance, value_loss
 from penfac.core.normalise import (
-    BATCH_NORM_EPS,
     BatchStats,
     Running,
     batch_moments,
     batch_stats_init,
-    batch_stats_moments,
     batch_stats_update,
     normalise,
     running_init,
-    running_moments,
     running_update,
 )
 from penfac.core.returns import (
@@ -46,19 +66,11 @@ from penfac.core.trust_region import (
     on_target,
     printed_distance,
 )
-from penfac.nets import Layers, init_layers, mlp
+from penfac.nets import Layers, init_layers
 from penfac.policy import PolicyWeights
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]
-
-
-class Actor(NamedTuple):
-    """mu_theta. scale and shift belong to batch norm and stay 1 and 0 without it."""
-
-    scale: Float[Array, " n"]
-    shift: Float[Array, " n"]
-    layers: Layers
 
 
 class State(NamedTuple):
@@ -86,82 +98,23 @@ class Metrics(NamedTuple):
     finite: Bool[Array, ""]
 
 
-class Inputs(NamedTuple):
-    """How an observation enters a network."""
-
-    mean: Float[Array, " n"]
-    std: Float[Array, " n"]
-    clip: Scalar
-
-
 def init(key: PRNGKeyArray, plan: Plan, numbers: Numbers) -> State:
     actor_key, critic_key = jax.random.split(key)
-    n, m = plan.obs_dim, plan.action_dim
-    layers = init_layers(actor_key, (n, *plan.actor_hidden, m), plan.init, 0.01)
-    actor = Actor(jnp.ones(n), jnp.zeros(n), layers)
+    n, actor = plan.obs_dim, init_actor(actor_key, plan)
     critic = init_layers(critic_key, (n, *plan.critic_hidden, 1), plan.init, 1.0)
     return State(
         actor=actor,
-        actor_opt=adam(numbers.actor_lr, numbers).init(actor),
+        actor_opt=optimiser(numbers.actor_lr, numbers).init(actor),
         critic=critic,
-        critic_opt=adam(numbers.critic_lr, numbers).init(critic),
+        critic_opt=optimiser(numbers.critic_lr, numbers).init(critic),
         beta=numbers.beta_start,
         observed=running_init(n),
         batch_stats=batch_stats_init(n),
     )
 
 
-def adam(lr: Scalar, numbers: Numbers) -> optax.GradientTransformation:
-    # in float32 throughout (D15)
-    return optax.adam(lr, b1=numbers.adam_b1, b2=numbers.adam_b2, eps=1e-8)  # pyright: ignore[reportArgumentType]
-
-
-# --- networks -------------------------------------------------------------------------
-
-
-def running_inputs(observed: Running, on: Bool[Array, ""], clip: Scalar) -> Inputs:
-    """The running normaliser, or the raw observation where it is off."""
-    mean, std = running_moments(observed)
-    return Inputs(
-        jnp.where(on, mean, 0), jnp.where(on, std, 1), jnp.where(on, clip, jnp.inf)
-    )
-
-
-def batch_norm_inputs(moments, otherwise: Inputs, on: Bool[Array, ""]) -> Inputs:
-    """Batch norm with the given (mean, variance), where it is on."""
-    mean, variance = moments
-    return Inputs(
-        jnp.where(on, mean, otherwise.mean),
-        jnp.where(on, jnp.sqrt(variance + BATCH_NORM_EPS), otherwise.std),
-        jnp.where(on, jnp.inf, otherwise.clip),
-    )
-
-
-def actor_inputs(
-    observed: Running, batch_stats: BatchStats, plan: Plan, numbers: Numbers
-) -> Inputs:
-    """What acting, mu_old and the distance see: running statistics always."""
-    inputs = running_inputs(observed, numbers.actor_running, numbers.obs_clip)
-    if plan.batch_norm:
-        moments = batch_stats_moments(batch_stats)
-        inputs = batch_norm_inputs(moments, inputs, numbers.actor_batch_norm)
-    return inputs
-
-
-def actor_mean(
-    actor: Actor, obs: Float[Array, "*b n"], inputs: Inputs, plan: Plan
-) -> Float[Array, "*b m"]:
-    """mu_theta(s), in [-1, 1] by tanh, or linear for a linear policy."""
-    x = normalise(obs, *inputs)
-    if plan.batch_norm:
-        x = x * actor.scale + actor.shift
-    out = mlp(actor.layers, x, plan.activation)
-    return jnp.tanh(out) if plan.actor_output == "tanh" else out
-
-
-def value(critic: Layers, x: Float[Array, "*b n"], plan: Plan) -> Float[Array, " *b"]:
-    """V(s), on observations that are normalised already."""
-    return mlp(critic, x, plan.activation)[..., 0]
+def optimiser(lr: Scalar, numbers: Numbers) -> optax.GradientTransformation:
+    return adam(lr, numbers.adam_b1, numbers.adam_b2)
 
 
 def mu(
@@ -176,9 +129,16 @@ def mu(
 
 
 def update(
-    state: State, batch: Transitions, plan: Plan, numbers: Numbers
+    state: State,
+    batch: Transitions,
+    plan: Plan,
+    numbers: Numbers,
+    now: Moment | None = None,
 ) -> tuple[State, Metrics]:
-    """One update from one batch that `state` itself played  (Sec. 5.2)."""
+    """One update from one batch that `state` itself played  (Sec. 5.2).
+
+    Nothing in it is random, and nothing depends on how far the run has come.
+    """
     inputs = running_inputs(state.observed, numbers.critic_running, numbers.obs_clip)
     x, x_next = normalise(batch.obs, *inputs), normalise(batch.next_obs, *inputs)
     critic, critic_opt, loss = fit_critic(state, x, x_next, batch, plan, numbers)
@@ -207,11 +167,6 @@ def update(
     return new, metrics._replace(finite=all_finite((new, metrics)))
 
 
-def all_finite(tree) -> Bool[Array, ""]:
-    """One flag for a whole tree: the divergence guard."""
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]))
-
-
 def advantages(
     v: Float[Array, " N"],
     v_next: Float[Array, " N"],
@@ -236,7 +191,7 @@ def fit_critic(
     numbers: Numbers,
 ) -> tuple[Layers, optax.OptState, Scalar]:
     """Fitted value iteration: fresh targets, some steps of Adam, repeated  (Sec. 3.3)."""
-    optimiser = adam(numbers.critic_lr, numbers)
+    step_critic = optimiser(numbers.critic_lr, numbers)
     discount = discounts(
         batch.terminated, batch.truncated, numbers.gamma, numbers.bootstrap
     )
@@ -253,7 +208,7 @@ def fit_critic(
             loss, grad = jax.value_and_grad(
                 lambda c: value_loss(value(c, x, plan), target, batch.mask)
             )(critic)
-            change, opt = optimiser.update(grad, opt)
+            change, opt = step_critic.update(grad, opt)
             return optax.apply_updates(critic, change), opt, loss
 
         return jax.lax.fori_loop(0, numbers.critic_steps, step, (critic, opt, loss0))
@@ -283,7 +238,7 @@ def fit_actor(
     numbers: Numbers,
 ) -> ActorFit:
     """Adam steps toward the good actions, held near the policy that played  (Sec. 5.2)."""
-    optimiser = adam(numbers.actor_lr, numbers)
+    step_actor = optimiser(numbers.actor_lr, numbers)
     mu_old = mu(state, batch.obs, plan, numbers)  # D14: `state` played this
     weight = pulling_weight(advantage, batch.mask, numbers)
     failed = numbers.hold_nonpositive * (advantage <= 0)
@@ -322,7 +277,7 @@ def fit_actor(
         (grad,) = pullback(jax.grad(loss)(means))
         if plan.batch_norm:
             grad = only_with_batch_norm(grad, numbers.actor_batch_norm)
-        change, opt = optimiser.update(grad, fit.opt)
+        change, opt = step_actor.update(grad, fit.opt)
         stats = fit.batch_stats
         if plan.batch_norm:
             stats = batch_stats_update(stats, batch.obs, batch.mask)
@@ -368,45 +323,29 @@ def jacobian_inputs(
     return batch_norm_inputs(moments, inputs, numbers.actor_batch_norm)
 
 
-def only_with_batch_norm(grad: Actor, on: Bool[Array, ""]) -> Actor:
-    """scale and shift stay where they are when this learner has no batch norm."""
-    return grad._replace(
-        scale=jnp.where(on, grad.scale, 0), shift=jnp.where(on, grad.shift, 0)
-    )
-
-
 # --- the policy that leaves -----------------------------------------------------------
 
 
 def policy(state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
     """mu as numpy arrays: what the host collector plays and what is deployed."""
-    inputs = actor_inputs(state.observed, state.batch_stats, plan, numbers)
-    inputs, actor = jax.device_get((inputs, state.actor))
-    return PolicyWeights(
-        mean=inputs.mean,
-        std=inputs.std,
-        clip=float(inputs.clip),
-        scale=actor.scale,
-        shift=actor.shift,
-        layers=actor.layers,
-        activation=plan.activation,
-        output=plan.actor_output,
-    )
+    inputs = compiled_actor_inputs(state.observed, state.batch_stats, plan, numbers)
+    return policy_weights(inputs, state.actor, plan)
 
 
 PENFAC = Algorithm(
     name="penfac",
     summary="fitted actor-critic with the CAC update inside a trust region",
     section="5.2",
+    presets="penfac",
     config=Config,
     check=check,
+    collecting=collecting,
     plan=plan,
     numbers=numbers,
     init=init,
     mu=mu,
     update=update,
     policy=policy,
-    overrides={},
 )
 
 NFAC = PENFAC._replace(

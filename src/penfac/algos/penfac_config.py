@@ -13,8 +13,10 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
-from penfac.configs import Range, check_ranges
+from penfac.algos.base import Collecting
+from penfac.configs import Range, check_layers, check_ranges
 from penfac.core.actor import ACTOR_RULES, ActorRule
+from penfac.core.noise import Exploration
 from penfac.errors import ConfigError
 from penfac.types import EnvSpec
 
@@ -113,14 +115,23 @@ def check(cfg: Config) -> None:
         raise ConfigError(
             f"beta_min = {cfg.beta_min}: needs at most beta_max = {cfg.beta_max}"
         )
-    for key in ("actor_hidden", "critic_hidden"):
-        for size in getattr(cfg, key):
-            if not 1 <= size <= 65536:
-                raise ConfigError(f"{key} = {size}: a layer needs 1 to 65536 units")
+    check_layers(cfg, "actor_hidden", "critic_hidden")
     finite = ("actor_lr", "critic_lr", "d_target", "beta_start", "beta_min", "penalty")
     for key in finite:
         if math.isinf(getattr(cfg, key)):
             raise ConfigError(f"{key} = inf: needs a finite number")
+
+
+def collecting(cfg: Config) -> Collecting:
+    return Collecting(
+        episodes=cfg.episodes_per_update if cfg.collect == "episodes" else None,
+        min_steps=cfg.min_steps_per_update,
+        worlds=cfg.worlds,
+        steps=cfg.steps_per_world,
+        rounds=1,
+        exploration=Exploration(cfg.exploration),
+        random_steps=0,
+    )
 
 
 class Numbers(NamedTuple):

@@ -270,7 +270,7 @@ def seconds_to_return(seed: int, say: Say) -> tuple[float, bool]:
         before = time.perf_counter()
         [(_, played)] = list(engine.evaluate([(0, counters)], 5, True))
         assert not isinstance(played, Exception)  # noqa: S101
-        mean = statistics.fmean(played[0])
+        mean = statistics.fmean(played["mean"][0])
         judging += time.perf_counter() - before
         seconds = time.perf_counter() - started - judging
         if mean >= RETURN_TO_REACH or counters.step >= 2_000_000:

@@ -1,4 +1,4 @@
-"""What pulls the policy, and how hard  (Eq. 1, 6, 7, 8)."""
+"""What pulls the policy, and how hard  (Eq. 1, 3, 6, 7, 8)."""
 
 from typing import NamedTuple
 
@@ -71,3 +71,9 @@ def toward_loss(
     Sec. 5.2 for a = mu_old(s), w = beta.
     """
     return 0.5 * jnp.sum(weight * jnp.sum((mean - action) ** 2, axis=-1))
+
+
+def dpg_loss(q: Float[Array, " N"]) -> Float[Array, ""]:
+    """Minus the mean of Q(s, mu(s)): its gradient in theta is minus the mean of
+    grad_a Q(s, a) grad_theta mu(s)  (Eq. 3)."""
+    return -jnp.mean(q)

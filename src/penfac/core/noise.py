@@ -4,11 +4,15 @@ Each law maps uniform numbers to actions, so the same line serves JAX keys on a 
 and counted numpy streams on the host: `special` is jax.scipy.special or scipy.special.
 """
 
+import math
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import jax.scipy.special
-from jaxtyping import Float, Shaped
+from jax import Array
+from jaxtyping import Float, PRNGKeyArray, Shaped
 
 Actions = Shaped[Any, " *b"]
 
@@ -40,7 +44,104 @@ def clipped_gaussian(
     return (mu + sigma * special.ndtri(uniform)).clip(-1, 1)
 
 
-EXPLORATION_LAWS = {"truncated": truncated_gaussian, "clipped": clipped_gaussian}
+def gaussian(
+    mu: Actions,
+    sigma: Float[Any, ""] | float,
+    uniform: Actions,
+    special: ModuleType = jax.scipy.special,
+) -> Actions:
+    """N(mu, sigma^2) as it is: PPO learns from the sample, the environment clips it."""
+    return mu + sigma * special.ndtri(uniform)
+
+
+def nothing(
+    mu: Actions,
+    sigma: Float[Any, ""] | float,
+    uniform: Actions,
+    special: ModuleType = jax.scipy.special,
+) -> Actions:
+    """mu itself: whoever plays it explores in another way."""
+    return mu
+
+
+EXPLORATION_LAWS = {
+    "truncated": truncated_gaussian,
+    "clipped": clipped_gaussian,
+    "gaussian": gaussian,
+    "none": nothing,
+}
+
+
+def ornstein_uhlenbeck(
+    x: Actions,
+    sigma: Float[Any, ""] | float,
+    uniform: Actions,
+    theta: float,
+    dt: float,
+    special: ModuleType = jax.scipy.special,
+) -> Actions:
+    """x - theta dt x + sigma sqrt(dt) N(0, 1): noise that remembers  (Table 4)."""
+    return x - theta * dt * x + sigma * dt**0.5 * special.ndtri(uniform)
+
+
+def stationary_sigma(sigma: Any, theta: float, dt: float) -> Any:
+    """How wide Ornstein-Uhlenbeck noise is in the long run: 0.0018 with the numbers of
+    Table 4, (0.001, 0.15, 0.01)."""
+    kept = 1 - theta * dt
+    return sigma * dt**0.5 / (1 - kept**2) ** 0.5 if theta > 0 else math.inf
+
+
+class Exploration(NamedTuple):
+    """How actions depart from mu: a law, and what Ornstein-Uhlenbeck needs beside it."""
+
+    law: str
+    theta: float = 0.0
+    dt: float = 1.0
+
+
+def explore(
+    how: Exploration,
+    mu: Actions,
+    sigma: Float[Any, ""] | float,
+    uniform: Actions,
+    drift: Actions,
+    special: ModuleType = jax.scipy.special,
+) -> tuple[Actions, Actions]:
+    """The action that is played, and where the noise stands now; `drift` is 0 at the
+    start of an episode and stays 0 for a law that remembers nothing."""
+    if how.law == "ou":
+        drift = ornstein_uhlenbeck(drift, sigma, uniform, how.theta, how.dt, special)
+        return (mu + drift).clip(-1, 1), drift
+    return EXPLORATION_LAWS[how.law](mu, sigma, uniform, special), drift
+
+
+def anywhere(uniform: Actions) -> Actions:
+    """An action drawn from the whole box."""
+    return 2 * uniform - 1
+
+
+PARAMETER_NOISE_FACTOR = 1.01
+
+
+def perturbed(weights: Any, sigma: Float[Array, ""], key: PRNGKeyArray) -> Any:
+    """Every weight moved by N(0, sigma^2): exploration in parameters  (Table 5)."""
+    leaves, structure = jax.tree.flatten(weights)
+    keys = jax.random.split(key, len(leaves))
+    moved = [
+        x + sigma * jax.random.normal(k, x.shape)
+        for x, k in zip(leaves, keys, strict=True)
+    ]
+    return jax.tree.unflatten(structure, moved)
+
+
+def adapt_parameter_noise(
+    sigma: Float[Array, ""],
+    distance: Float[Array, ""],
+    target: Float[Array, ""] | float,
+) -> Float[Array, ""]:
+    """Narrower where the perturbed actor acts farther away than meant, else wider."""
+    factor = PARAMETER_NOISE_FACTOR
+    return jnp.where(distance > target, sigma / factor, sigma * factor)
 
 
 def annealed(

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 
 def discounts(
@@ -66,3 +66,52 @@ def lambda_returns(
     """G_t = V(s_t) + A_t: what the critic is fitted to  (Sec. 3.3)."""
     delta = td_errors(reward, discount, v, v_next)
     return v + lambda_advantages(delta, discount, last, lam)
+
+
+def n_step_returns(
+    reward: Float[Array, "N n"],
+    discount: Float[Array, "N n"],
+    follows: Bool[Array, "N n"],
+) -> tuple[Float[Array, " N"], Float[Array, " N"], Int[Array, " N"]]:
+    """Rewards summed over windows of up to n steps: (sum, discount of what comes
+    behind, index of the last step in it).
+
+    r_0 + d_0 r_1 + d_0 d_1 r_2 + ... A window stops early where an episode ends or where
+    `follows` says that the next step is not the successor; what it then leaves to the
+    critic is discounted by the steps really taken, 0 behind a termination.
+    """
+    n = reward.shape[1]
+    reached = jnp.concatenate(
+        [jnp.ones_like(follows[:, :1]), jnp.cumprod(follows[:, :-1], axis=1) > 0],
+        axis=1,
+    )
+    products = jnp.cumprod(jnp.where(reached, discount, 1.0), axis=1)
+    before = jnp.concatenate([jnp.ones_like(products[:, :1]), products[:, :-1]], axis=1)
+    total = jnp.sum(jnp.where(reached, before * reward, 0.0), axis=1)
+    last = jnp.sum(reached, axis=1) - 1
+    return total, products[:, n - 1], last
+
+
+def ddrl_n_step_returns(
+    reward: Float[Array, "N n"],
+    discount: Float[Array, "N n"],
+    follows: Bool[Array, "N n"],
+    gamma: Float[Array, ""] | float,
+) -> tuple[Float[Array, " N"], Float[Array, " N"], Int[Array, " N"]]:
+    """What the authors' DDPG computed: the last reward of the window is missing, what
+    comes behind is discounted by gamma once, and an end inside it is never seen as one
+    (deviation D18). A window stops before a termination, unless that is its first step.
+    """
+    n = reward.shape[1]
+    ends = discount == 0
+    ahead = jnp.roll(ends, -1, axis=1).at[:, -1].set(False)
+    goes_on = follows & ~ahead  # the step that terminates is left out
+    reached = jnp.concatenate(
+        [jnp.ones_like(follows[:, :1]), jnp.cumprod(goes_on[:, :-1], axis=1) > 0],
+        axis=1,
+    )
+    last = jnp.sum(reached, axis=1) - 1
+    counted = jnp.arange(n)[None] < last[:, None]
+    powers = gamma ** jnp.arange(n)[None]
+    total = jnp.sum(jnp.where(counted, powers * reward, 0.0), axis=1)
+    return total, jnp.full(len(reward), gamma), last

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import numpy as np
 
-from penfac.algos.base import Algorithm
+from penfac.algos.base import Algorithm, Collecting, Moment, given
 from penfac.core.noise import annealed
 from penfac.envs.gym import EnvOptions, Watch
 from penfac.errors import CorruptFile, Divergence, PenfacError
-from penfac.policy import Policy
+from penfac.policy import ActionScale, Policy
+from penfac.randomness import Stream
 from penfac.types import EpisodeStats
 
 Arrays = dict[str, np.ndarray]
@@ -43,10 +44,27 @@ class Job(NamedTuple):
     watch: Watch | None = None
     note: Callable[[str], None] = lambda text: None  # a line for the run's log
 
+    @property
+    def collecting(self) -> Collecting:
+        return self.algo.collecting(self.cfg)
+
+    def progress(self, step: int) -> float:
+        """How far the run has come."""
+        return min(step / self.steps, 1.0)
+
     def sigma(self, step: int) -> float:
         """Exploration at this point of the run."""
         end = self.cfg.sigma if self.cfg.sigma_end is None else self.cfg.sigma_end
-        return float(annealed(self.cfg.sigma, end, min(step / self.steps, 1.0)))
+        return float(annealed(self.cfg.sigma, end, self.progress(step)))
+
+    def policy(self, state: Any, plan: Any, numbers: Any, actions: ActionScale):
+        """mu to be deployed, and how training explores around it now."""
+        weights = self.algo.policy(state, plan, numbers)
+        about: dict[str, Any] = {}
+        if self.algo.spread is not given:  # learned: no config tells it
+            sigma = self.algo.spread(state, self.cfg.sigma, plan, numbers)
+            about["sigma"] = np.asarray(sigma, float).tolist()
+        return Policy(weights, actions, about)
 
 
 class Progress(NamedTuple):
@@ -79,6 +97,27 @@ class Engine(Protocol):
     def policy(self, i: int) -> Policy: ...
 
     def close(self) -> None: ...
+
+
+def moment(seed: Any, update: Any, turn: Any, progress: Any, sigma: Any) -> Moment:
+    """An update's own key, named by who it is for and when."""
+    key = jax.random.fold_in(jax.random.key(seed), int(Stream.LEARN))
+    key = jax.random.fold_in(jax.random.fold_in(key, update), turn)
+    return Moment(key, progress, sigma)
+
+
+def without_rows(state: Any) -> tuple[Any, Any]:
+    """A learner and the rows of its replay, which are overwritten in place."""
+    if not hasattr(state, "replay"):
+        return state, ()
+    return state._replace(replay=state.replay._replace(rows=())), state.replay.rows
+
+
+def with_rows(state: Any, rows: Any) -> Any:
+    """The learner and its rows, together again."""
+    if not hasattr(state, "replay"):
+        return state
+    return state._replace(replay=state.replay._replace(rows=rows))
 
 
 def flatten(tree: Any, prefix: str) -> Arrays:

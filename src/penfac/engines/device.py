@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from penfac.algos.base import Collecting, given
 from penfac.engines.base import (
     Arrays,
     Counters,
@@ -21,16 +22,22 @@ from penfac.engines.base import (
     as_row,
     diverged,
     flatten,
+    moment,
     unflatten,
+    with_rows,
+    without_rows,
 )
 from penfac.envs.base import JaxEnv
 from penfac.envs.builtin import jax_env
 from penfac.errors import EnvironmentFault, PenfacError
+from penfac.evaluate import MODES
 from penfac.policy import ActionScale, Policy
 from penfac.randomness import Stream
 from penfac.rollout.device import (
     Finished,
+    Noise,
     Worlds,
+    averaged,
     collect_episodes,
     collect_steps,
     play_episodes,
@@ -43,7 +50,7 @@ class DeviceEngine:
     """See penfac.engines.base.Engine."""
 
     def __init__(self, job: Job, seeds: list[int]):
-        self.job, self.env = job, environment(job)
+        self.job, self.env, self.how = job, environment(job), job.collecting
         self.plan = job.algo.plan(job.cfg, self.env.spec)
         self.numbers = job.algo.numbers(job.cfg)
         together = jax.default_backend() != "cpu"
@@ -55,45 +62,84 @@ class DeviceEngine:
             divmod(i, size) for i in range(len(seeds))
         ]  # learner -> (group, row)
         self.advance_program = jax.jit(self._advance, donate_argnums=(0, 1))
-        self.evaluate_program = jax.jit(self._evaluate, static_argnums=3)
+        self.evaluate_program = jax.jit(self._evaluate, static_argnums=(5, 6))
         self.compiled = False
 
     # --- the programs -----------------------------------------------------------------
 
-    def _advance(self, states, worlds, seeds, first, sigma, active):
-        """Collect and update [L] learners; those not active keep every bit."""
-        cfg, algo = self.job.cfg, self.job.algo
+    def _advance(self, states, worlds, seeds, first, when, active):
+        """Collect and update [L] learners, some rounds of it; those not active keep
+        every bit."""
+        how, before, home = self.how, states, worlds
+        update, step, progress, sigma = when
+
+        def one_round(carry, turn):
+            states, worlds = carry
+            steps = step + turn * (how.worlds * how.steps)
+            noise = self._noise(states, sigma, steps < how.random_steps)
+            worlds, batch, finished = self._collect(states, worlds, seeds, first, noise)
+            if hasattr(states, "replay"):  # what is not learned from is not stored
+                batch = batch._replace(mask=batch.mask & active[:, None])
+
+            def learn(state, batch, seed, update, progress, sigma):
+                now = moment(seed, update, turn, progress, sigma)
+                return self.job.algo.update(state, batch, self.plan, self.numbers, now)
+
+            at = (seeds, update, progress, sigma)
+            states, metrics = jax.vmap(learn)(states, batch, *at)
+            return (states, worlds), (metrics, jnp.sum(batch.mask, axis=1), finished)
+
+        carry = (states, worlds)
+        if how.rounds == 1:
+            (states, worlds), (metrics, steps, finished) = one_round(carry, 0)
+        else:
+            turns = jnp.arange(how.rounds)
+            (states, worlds), told = jax.lax.scan(one_round, carry, turns)
+            metrics, steps, finished = over_rounds(*told)
+        good = active & metrics.finite
+        states, rows = without_rows(states)
+        kept = keep(good, states, without_rows(before)[0])
+        states = with_rows(kept, rows)
+        return states, keep(good, worlds, home), metrics, steps, finished
+
+    def _noise(self, states, sigma, random) -> Noise:
+        spread = lambda state, sigma: self.job.algo.spread(  # noqa: E731
+            state, sigma, self.plan, self.numbers
+        )
+        return Noise(self.how.exploration, jax.vmap(spread)(states, sigma), random)
+
+    def _collect(self, states, worlds, seeds, first, noise):
+        algo = self.job.algo
+        acting = jax.vmap(algo.behaviour)(states)
 
         def mu(obs):
             one = lambda state, obs: algo.mu(state, obs, self.plan, self.numbers)  # noqa: E731
-            return jax.vmap(one)(states, obs)
+            return jax.vmap(one)(acting, obs)
 
-        if cfg.collect == "episodes":
-            count = episodes_for(cfg, self.env)
-            batch, finished = collect_episodes(
-                self.env, mu, cfg.exploration, sigma, seeds, first, count
-            )
-            moved = worlds
-        else:
-            moved, batch, finished = collect_steps(
-                self.env, mu, cfg.exploration, sigma, seeds, worlds, cfg.steps_per_world
-            )
-        update = lambda state, batch: algo.update(state, batch, self.plan, self.numbers)  # noqa: E731
-        new, metrics = jax.vmap(update)(states, batch)
-        good = active & metrics.finite
+        if self.how.episodes is None:
+            return collect_steps(self.env, mu, noise, seeds, worlds, self.how.steps)
+        count = episodes_for(self.how, self.env)
+        batch, finished = collect_episodes(self.env, mu, noise, seeds, first, count)
+        return worlds, batch, finished
 
-        def keep(new, old):
-            rows = good.reshape(good.shape + (1,) * (new.ndim - 1))
-            return jnp.where(rows, new, old)
+    def _evaluate(self, states, seeds, evaluation, drawn, sigma, episodes, mode):
+        """Episodes of each learner; `evaluation` names the initial states, `drawn` the
+        noise of a mode that samples."""
 
-        states = jax.tree.map(keep, new, states)
-        worlds = jax.tree.map(keep, moved, worlds)
-        return states, worlds, metrics, jnp.sum(batch.mask, axis=1), finished
-
-    def _evaluate(self, states, seeds, evaluation, episodes: int):
-        def act(obs, keys, t):
+        def mean(obs):
             one = lambda s, o: self.job.algo.mu(s, o, self.plan, self.numbers)  # noqa: E731
             return jax.vmap(one)(states, obs)
+
+        noise = self._noise(states, sigma, jnp.zeros(len(seeds), bool))
+        samples = 1 if mode == "mean" else MODES[mode]
+
+        def act(obs, _, t):
+            if mode == "mean":
+                return mean(obs)
+            mu, number = mean(obs), jnp.broadcast_to(t, obs.shape[:2])
+            which = jnp.broadcast_to(drawn[:, None], number.shape)
+            world = jnp.broadcast_to(jnp.arange(number.shape[1]), number.shape)
+            return averaged(mu, noise, samples, (seeds, which, world, number))
 
         stream = Stream.EVAL_RESET
         return play_episodes(self.env, act, seeds, stream, evaluation, episodes)
@@ -113,15 +159,20 @@ class DeviceEngine:
     def _advance_group(self, group: "Group", rows: dict[int, tuple[int, Counters]]):
         started = time.perf_counter()
         size = len(group.seeds)
-        sigma, first = np.zeros(size, np.float32), np.zeros(size, np.uint32)
-        active = np.zeros(size, bool)
+        job, active = self.job, np.zeros(size, bool)
+        first, update = np.zeros(size, np.uint32), np.zeros(size, np.uint32)
+        step, progress = np.zeros(size, np.int32), np.zeros(size, np.float32)
+        sigma = np.full(size, job.cfg.sigma, np.float32)
         for row, (_, counters) in rows.items():
-            sigma[row] = self.job.sigma(counters.step)
             first[row] = counters.episode % 2**32  # keys are named by 32 bits
+            update[row] = counters.update % 2**32
+            step[row] = min(counters.step, 2**30)  # to know when random ones end
+            progress[row] = job.progress(counters.step)
+            sigma[row] = job.sigma(counters.step)
             active[row] = True
-        sigma = np.where(active, sigma, np.float32(self.job.cfg.sigma))
+        when = (update, step, progress, sigma)
         group.states, group.worlds, metrics, steps, finished = self.advance_program(
-            group.states, group.worlds, group.seeds, first, sigma, active
+            group.states, group.worlds, group.seeds, first, when, active
         )
         metrics, steps, finished = jax.device_get((metrics, steps, finished))
         seconds = time.perf_counter() - started
@@ -132,7 +183,8 @@ class DeviceEngine:
         for row, (i, counters) in rows.items():
             own = jax.tree.map(lambda x, row=row: x[row], metrics)
             if not own.finite:
-                state = jax.tree.map(lambda x, row=row: x[row], group.states)
+                states, _ = without_rows(group.states)
+                state = jax.tree.map(lambda x, row=row: x[row], states)
                 yield i, diverged(state, own, counters.update + 1)
                 continue
             stats = ended_episodes(finished, row)
@@ -156,7 +208,7 @@ class DeviceEngine:
                     int(steps[row]),
                     episode,
                     stats,
-                    float(sigma[row]),
+                    self._told_sigma(group, row, float(sigma[row])),
                     faults,
                     timing,
                 ),
@@ -170,22 +222,37 @@ class DeviceEngine:
             if not rows:
                 continue
             self.job.poll()
-            which = np.zeros(len(group.seeds), np.uint32)
+            size = len(group.seeds)
+            which, drawn = np.zeros(size, np.uint32), np.zeros(size, np.uint32)
+            sigma = np.full(size, self.job.cfg.sigma, np.float32)
             for row, (_, counters) in rows.items():
-                which[row] = 0 if fixed else counters.evaluations % 2**32
-            played = self.evaluate_program(group.states, group.seeds, which, episodes)
-            returns, lengths, terminated = jax.device_get(played)
+                drawn[row] = counters.evaluations % 2**32
+                which[row] = 0 if fixed else drawn[row]
+                sigma[row] = self.job.sigma(counters.step)
+            given = (group.states, group.seeds, which, drawn, sigma)
+            played = {
+                mode: jax.device_get(self.evaluate_program(*given, episodes, mode))
+                for mode in self.job.algo.modes
+            }
             for row, (i, _) in rows.items():
-                if not np.isfinite(returns[row]).all():
-                    yield (
-                        i,
-                        EnvironmentFault(
-                            f"{self.job.env_id}: the physics blew up in an evaluation"
-                        ),
-                    )
+                found = {
+                    mode: tuple(x[row].tolist() for x in out)
+                    for mode, out in played.items()
+                }
+                if all(np.isfinite(out[0]).all() for out in found.values()):
+                    yield i, found
                     continue
-                out = (returns[row], lengths[row], terminated[row])
-                yield i, tuple(x.tolist() for x in out)
+                what = "the physics blew up in an evaluation"
+                yield i, EnvironmentFault(f"{self.job.env_id}: {what}")
+
+    def _told_sigma(self, group: "Group", row: int, sigma: float) -> float:
+        """How widely this learner explores."""
+        if self.job.algo.spread is given:
+            return sigma
+        states, _ = without_rows(group.states)
+        state = jax.tree.map(lambda x: x[row], states)
+        spread = self.job.algo.spread(state, sigma, self.plan, self.numbers)
+        return float(np.mean(spread))
 
     def snapshot(self, i: int) -> Arrays:
         group, row = self._at(i)
@@ -205,13 +272,11 @@ class DeviceEngine:
 
     def policy(self, i: int) -> Policy:
         group, row = self._at(i)
-        state = jax.tree.map(lambda x: x[row], group.states)
-        weights = self.job.algo.policy(state, self.plan, self.numbers)
+        states, _ = without_rows(group.states)
+        state = jax.tree.map(lambda x: x[row], states)
         spec = self.env.spec
-        shape = (spec.action_dim,)
-        return Policy(
-            weights, ActionScale(spec.action_low, spec.action_high, shape), {}
-        )
+        actions = ActionScale(spec.action_low, spec.action_high, (spec.action_dim,))
+        return self.job.policy(state, self.plan, self.numbers, actions)
 
     def close(self) -> None:
         pass
@@ -230,12 +295,11 @@ class Group:
         keys = [jax.random.fold_in(jax.random.key(s), int(Stream.INIT)) for s in seeds]
         states = [job.algo.init(key, engine.plan, engine.numbers) for key in keys]
         self.states = jax.tree.map(lambda *x: jnp.stack(x), *states)
-        running = job.cfg.collect == "steps"
-        self.worlds: Worlds | tuple[()] = (
-            jax.jit(lambda seeds: start_worlds(env, seeds, job.cfg.worlds))(self.seeds)
-            if running
-            else ()
-        )
+        self.worlds: Worlds | tuple[()] = ()
+        if engine.how.episodes is None:
+            count = engine.how.worlds
+            start = jax.jit(lambda seeds: start_worlds(env, seeds, count))
+            self.worlds = start(self.seeds)
 
 
 def environment(job: Job) -> JaxEnv:
@@ -245,12 +309,30 @@ def environment(job: Job) -> JaxEnv:
     return env if limit is None else env._replace(spec=env.spec._replace(horizon=limit))
 
 
-def episodes_for(cfg: Any, env: JaxEnv) -> int:
+def episodes_for(how: Collecting, env: JaxEnv) -> int:
     """Episodes an update: a program's shape cannot wait for a number of steps, so the
     floor in steps counts whole time limits."""
-    return max(
-        cfg.episodes_per_update, -(-cfg.min_steps_per_update // env.spec.horizon)
+    return max(how.episodes or 0, -(-how.min_steps // env.spec.horizon))
+
+
+def keep(good, new, old):
+    """The new rows of learners that are well, the old ones of the others."""
+
+    def choose(new, old):
+        rows = good.reshape(good.shape + (1,) * (new.ndim - 1))
+        return jnp.where(rows, new, old)
+
+    return jax.tree.map(choose, new, old)
+
+
+def over_rounds(metrics, steps, finished: Finished):
+    """Means of metrics, all episodes in the order they ended, over [R] rounds."""
+    means = jax.tree.map(lambda x: jnp.mean(x.astype(jnp.float32), axis=0), metrics)
+    means = means._replace(finite=jnp.all(metrics.finite, axis=0))
+    joined = jax.tree.map(  # [R, L, W, T] as [L, W, R * T]
+        lambda x: jnp.moveaxis(x, 0, 2).reshape(*x.shape[1:3], -1), finished
     )
+    return means, jnp.sum(steps, axis=0), joined
 
 
 def ended_episodes(finished: Finished, row: int) -> EpisodeStats:

@@ -1,9 +1,9 @@
 """Presets as data: what the paper prints, what its authors ran, what we tuned.
 
-`tables.toml` holds the paper's Tables 1 and 2, kept and searched values. `penfac.toml`
-holds the presets as differences from the defaults of the config; a block named after a
-task (hopper, halfcheetah, humanoid) applies where that word is in the environment's id,
-one named after a single id (roboschoolhopper) after that.
+`tables.toml` holds the paper's Tables 1 to 5, kept and searched values. The other files
+hold presets as differences from the defaults of a config; a block named after a task
+(hopper, halfcheetah, humanoid) applies where that word is in the environment's id, one
+named after a single id (roboschoolhopper) after that.
 """
 
 import tomllib
@@ -15,7 +15,12 @@ from penfac.errors import ConfigError
 
 TASKS = ("hopper", "halfcheetah", "humanoid")
 BLOCKS = (*TASKS, "roboschoolhopper")  # from the general to the particular
-NAMES = ("tuned", "authors", "paper")
+# which preset stands for which table of the paper; Table 1 is everybody's
+TABLES = {
+    "penfac": {"authors": "table2"},
+    "ppo": {"authors": "table3"},
+    "ddpg": {"ddrl": "table4", "baselines": "table5"},
+}
 
 
 def read(name: str) -> dict[str, Any]:
@@ -23,7 +28,12 @@ def read(name: str) -> dict[str, Any]:
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
-def preset(algo: str, name: str, env_id: str) -> dict[str, Any]:
+def names(file: str) -> tuple[str, ...]:
+    """The presets a file holds, `tuned` first."""
+    return tuple(read(file))
+
+
+def preset(file: str, name: str, env_id: str) -> dict[str, Any]:
     """The settings of a preset, by name or from a TOML file of one's own."""
     if name.endswith(".toml"):
         try:
@@ -31,10 +41,10 @@ def preset(algo: str, name: str, env_id: str) -> dict[str, Any]:
         except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"--preset {name}: {error}") from None
     else:
-        blocks = read("penfac")  # nfac shares it: it is penfac by its overrides
+        blocks = read(file)
     if name not in blocks:
         raise ConfigError(
-            f"--preset {name}: is one of {', '.join(NAMES)}, or a .toml file"
+            f"--preset {name}: is one of {', '.join(blocks)}, or a .toml file"
         )
     block = blocks[name]
     settings = {k: v for k, v in block.items() if not isinstance(v, dict)}
@@ -50,5 +60,26 @@ def preset(algo: str, name: str, env_id: str) -> dict[str, Any]:
 
 
 def tables() -> dict[str, Any]:
-    """Tables 1 and 2 of the paper: symbol, setting, kept and searched values."""
+    """Tables 1 to 5 of the paper: symbol, setting, kept and searched values."""
     return read("tables")
+
+
+def printed(file: str) -> dict[str, dict[str, Any]]:
+    """By preset, what the paper prints of each setting: kept and searched values.
+
+    A row may tell several settings at once, as (beta1, beta2, epsilon) of Adam.
+    """
+    every, found = tables(), {}
+    for name, table in TABLES.get(file, {}).items():
+        cells: dict[str, Any] = {}
+        for row in (*every["table1"]["rows"].values(), *every[table]["rows"].values()):
+            settings = row.get("setting", [])
+            if isinstance(settings, str):
+                cells[settings] = {"kept": row["kept"], "searched": row["searched"]}
+                continue
+            for k, setting in enumerate(settings):
+                listed = [v[k] for v in row["searched"] if k < len(v)]
+                once = list(dict.fromkeys(listed))
+                cells[setting] = {"kept": row["kept"][k], "searched": once}
+        found[name] = cells
+    return found

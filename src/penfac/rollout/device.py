@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
-from penfac.core.noise import EXPLORATION_LAWS
+from penfac.core.noise import Exploration, anywhere, explore
 from penfac.envs.base import JaxEnv
 from penfac.randomness import Stream
 from penfac.types import Transitions
@@ -28,6 +28,15 @@ class Worlds(NamedTuple):
     episode: Int[Array, "L W"]  # how many this world has begun
     t: Int[Array, "L W"]
     returned: Float[Array, "L W"]
+    drift: Float[Array, "L W m"]  # where noise that remembers stands
+
+
+class Noise(NamedTuple):
+    """How the learners explore now."""
+
+    how: Exploration
+    sigma: Float[Array, "L ..."]  # a number, or one for each dimension of the action
+    anywhere: Bool[Array, " L"]  # uniform actions, to begin with
 
 
 class Finished(NamedTuple):
@@ -65,12 +74,15 @@ def _advance(env: JaxEnv, state, action, keys):
     return outcome, jax.vmap(jax.vmap(env.observe))(outcome.state)
 
 
-def _explore(mu, law: str, sigma: Float[Array, " L"], keys) -> Float[Array, "L W m"]:
+def _explore(mu: Float[Array, "L W m"], noise: Noise, keys, drift):
+    """The actions that are played, and where the noise stands then."""
     shape = mu.shape[-1:]
     # an exact 0, one draw in 2^23, would be a sample infinitely far away
     draw = lambda key: jax.random.uniform(key, shape, minval=2.0**-24)  # noqa: E731
     uniform = jax.vmap(jax.vmap(draw))(keys)
-    return jax.vmap(EXPLORATION_LAWS[law])(mu, sigma, uniform)
+    one = lambda mu, sigma, u, drift: explore(noise.how, mu, sigma, u, drift)  # noqa: E731
+    action, drift = jax.vmap(one)(mu, noise.sigma, uniform, drift)
+    return jnp.where(noise.anywhere[:, None, None], anywhere(uniform), action), drift
 
 
 def _fold(keys: Array, t: Array) -> Array:
@@ -79,11 +91,24 @@ def _fold(keys: Array, t: Array) -> Array:
     return jax.vmap(jax.vmap(jax.random.fold_in))(keys, t)
 
 
+def averaged(
+    mu: Float[Array, "L W m"],
+    noise: Noise,
+    samples: int,
+    name: tuple[Array, Array, Array, Array],
+) -> Float[Array, "L W m"]:
+    """The mean of so many samples around mu; `name` is (seeds, evaluation, world, step)."""
+    seeds, *counters = name
+    keys = stream_keys(seeds, Stream.EVAL_NOISE, *counters)
+    still = jnp.zeros_like(mu)
+    one = lambda k: _explore(mu, noise, _fold(keys, k), still)[0]  # noqa: E731
+    return jnp.mean(jax.vmap(one)(samples * 100 + jnp.arange(samples)), axis=0)
+
+
 def collect_episodes(
     env: JaxEnv,
     mu: Mu,
-    law: str,
-    sigma: Float[Array, " L"],
+    noise: Noise,
     seeds: Int[Array, " L"],
     first: Int[Array, " L"],
     episodes: int,
@@ -94,7 +119,7 @@ def collect_episodes(
     state = jax.vmap(jax.vmap(env.reset))(
         stream_keys(seeds, Stream.TRAIN_RESET, number)
     )
-    noise = stream_keys(seeds, Stream.NOISE, number)
+    draws = stream_keys(seeds, Stream.NOISE, number)
     size, n, m = number.shape, env.spec.obs_dim, env.spec.action_dim
 
     def empty(*shape, dtype=jnp.float32):
@@ -107,14 +132,14 @@ def collect_episodes(
     ), empty(dtype=bool)  # fmt: skip
 
     def goes_on(carry):
-        t, _, alive, _ = carry
+        t, _, alive, *_ = carry
         return (t < horizon) & jnp.any(alive)
 
     def step(carry):
-        t, state, alive, rows = carry
+        t, state, alive, drift, rows = carry
         obs = jax.vmap(jax.vmap(env.observe))(state)
-        keys = jax.vmap(jax.vmap(jax.random.split))(_fold(noise, t))
-        action = _explore(mu(obs), law, sigma, keys[..., 0])
+        keys = jax.vmap(jax.vmap(jax.random.split))(_fold(draws, t))
+        action, drift = _explore(mu(obs), noise, keys[..., 0], drift)
         outcome, next_obs = _advance(env, state, action, keys[..., 1])
         terminated, broken = outcome.terminated, alive & outcome.broken
         truncated = ~terminated & (t + 1 == horizon)
@@ -124,10 +149,11 @@ def collect_episodes(
         )  # fmt: skip
         now = _inert(now), broken
         rows = jax.tree.map(lambda buffer, x: buffer.at[t].set(x), rows, now)
-        return t + 1, outcome.state, alive & ~terminated & ~broken, rows
+        return t + 1, outcome.state, alive & ~terminated & ~broken, drift, rows
 
-    start = (jnp.int32(0), state, jnp.ones(size, bool), rows)
-    _, _, _, rows = jax.lax.while_loop(goes_on, step, start)
+    drift = jnp.zeros((*size, m))
+    start = (jnp.int32(0), state, jnp.ones(size, bool), drift, rows)
+    *_, rows = jax.lax.while_loop(goes_on, step, start)
     rows, broken = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 2), rows)  # [L, W, T, ...]
     rows = _cut(rows, broken)
     total = jnp.sum(rows.reward, axis=-1, keepdims=True)
@@ -148,16 +174,15 @@ def start_worlds(env: JaxEnv, seeds: Int[Array, " L"], count: int) -> Worlds:
         jnp.zeros((len(seeds), count), jnp.int32),
     )
     keys = stream_keys(seeds, Stream.TRAIN_RESET, world, zero)
-    return Worlds(
-        jax.vmap(jax.vmap(env.reset))(keys), zero, zero, zero.astype(jnp.float32)
-    )
+    drift = jnp.zeros((*zero.shape, env.spec.action_dim))
+    state = jax.vmap(jax.vmap(env.reset))(keys)
+    return Worlds(state, zero, zero, zero.astype(jnp.float32), drift)
 
 
 def collect_steps(
     env: JaxEnv,
     mu: Mu,
-    law: str,
-    sigma: Float[Array, " L"],
+    noise: Noise,
     seeds: Int[Array, " L"],
     worlds: Worlds,
     steps: int,
@@ -166,10 +191,10 @@ def collect_steps(
     number = _world_numbers(seeds, worlds.t.shape[1])
 
     def step(worlds, _):
-        noise = stream_keys(seeds, Stream.NOISE, number, worlds.episode)
-        keys = jax.vmap(jax.vmap(jax.random.split))(_fold(noise, worlds.t))
+        draws = stream_keys(seeds, Stream.NOISE, number, worlds.episode)
+        keys = jax.vmap(jax.vmap(jax.random.split))(_fold(draws, worlds.t))
         obs = jax.vmap(jax.vmap(env.observe))(worlds.state)
-        action = _explore(mu(obs), law, sigma, keys[..., 0])
+        action, drift = _explore(mu(obs), noise, keys[..., 0], worlds.drift)
         outcome, next_obs = _advance(env, worlds.state, action, keys[..., 1])
         terminated = outcome.terminated
         truncated = ~terminated & (worlds.t + 1 == env.spec.horizon)
@@ -192,6 +217,7 @@ def collect_steps(
             worlds.episode + ended,
             jnp.where(ended, 0, length),
             jnp.where(ended, 0.0, returned),
+            jnp.where(ended[..., None], 0.0, drift),
         )
         finished = Finished(over & ~broken, returned, length, broken)
         return worlds, (_inert(row), finished)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.special
 
-from penfac.core.noise import EXPLORATION_LAWS
+from penfac.core.noise import Exploration, anywhere, explore
 from penfac.envs.gym import non_finite
 from penfac.envs.worlds import Stepped, Worlds
 from penfac.errors import Divergence, EnvironmentFault
@@ -28,13 +28,19 @@ class Explorer(NamedTuple):
     """mu with exploration around it."""
 
     weights: PolicyWeights
-    law: str
-    sigma: float
+    how: Exploration
+    sigma: float | np.ndarray  # a number, or one for each dimension of the action
+    anywhere: bool = False  # uniform actions, to begin with
 
-    def __call__(self, obs: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    def __call__(
+        self, obs: np.ndarray, uniform: np.ndarray, drift: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What is done, and where noise that remembers stands then."""
+        if self.anywhere:
+            return anywhere(uniform).astype(np.float32), drift
         mu = mean_action(self.weights, obs).astype(np.float64)
-        action = EXPLORATION_LAWS[self.law](mu, self.sigma, uniform, scipy.special)
-        return action.astype(np.float32)
+        action, drift = explore(self.how, mu, self.sigma, uniform, drift, scipy.special)
+        return action.astype(np.float32), drift
 
 
 def finite_sum(*arrays: np.ndarray) -> bool:
@@ -59,6 +65,7 @@ class RunningWorlds(NamedTuple):
     length: np.ndarray  # [W] steps played of it
     actions: np.ndarray  # [sum of length, m] in [-1, 1], world after world
     obs: np.ndarray  # [W, n] where that led: checked after playing it again
+    drift: np.ndarray  # [W, m] where noise that remembers stands
 
 
 Collected = tuple[Transitions, EpisodeStats, int]  # ... and the next episode's number
@@ -85,6 +92,7 @@ class HostWorlds:
         self.episode = np.full(count, -1, np.int64)
         self.length = np.zeros(count, np.int64)
         self.returned = np.zeros(count)
+        self.drift = np.zeros((count, m))
         self.noise: list[np.random.Generator | None] = [None] * count
         self.blocks = np.zeros((count, NOISE_BLOCK, m))
         self.played: list[list[np.ndarray]] = [[] for _ in range(count)]
@@ -151,12 +159,14 @@ class HostWorlds:
         m = self.blocks.shape[-1]
         actions = np.concatenate([p.reshape(-1, m) for p in played])
         return RunningWorlds(
-            self.episode.copy(), self.length.copy(), actions, self.obs.copy()
-        )
+            self.episode.copy(), self.length.copy(), actions, self.obs.copy(),
+            self.drift.copy(),
+        )  # fmt: skip
 
     def restore(self, running: RunningWorlds) -> None:
         """Play every unfinished episode again, from its seed, with the same actions."""
         offset = 0
+        drift = running.drift.copy()
         for w, (episode, length) in enumerate(
             zip(running.episode, running.length, strict=True)
         ):
@@ -178,6 +188,7 @@ class HostWorlds:
                     "actions did not lead to the same state, so this run cannot be "
                     "resumed exactly; use collect=episodes with this environment"
                 )
+        self.drift = drift
 
     def _play_one(self, w: int, to_env: np.ndarray) -> Stepped:
         stepped = self.worlds.step(np.array([self.first + w]), to_env)
@@ -189,6 +200,7 @@ class HostWorlds:
 
     def _start(self, w: int, episode: int) -> None:
         self.episode[w], self.length[w], self.returned[w] = episode, 0, 0.0
+        self.drift[w] = 0.0
         self.noise[w] = generator(self.seed, Stream.NOISE, episode)
         self.played[w] = []
         seed = env_seed(self.seed, Stream.TRAIN_RESET, episode)
@@ -250,7 +262,8 @@ class HostWorlds:
             self._draw(w)
         uniform = self.blocks[living, row]
         obs = self.obs[at].copy()
-        return obs, finite(act(obs, uniform))
+        action, self.drift[at] = act(obs, uniform, self.drift[at])
+        return obs, finite(action)
 
     def _throw_away_non_finite(
         self,

@@ -22,10 +22,10 @@ def bucket(steps: int) -> int:
     return max(SMALLEST, -(-steps // quarter) * quarter)
 
 
-def pack(steps: Transitions) -> Transitions:
-    """Pad host arrays with zeros to the length of their bucket; `mask` says which."""
+def pack(steps: Transitions, length: int | None = None) -> Transitions:
+    """Pad host arrays with zeros to `length`, or to their bucket; `mask` says which."""
     n = len(steps.reward)
-    padding = bucket(n) - n
+    padding = (bucket(n) if length is None else length) - n
 
     def pad(x: np.ndarray) -> Any:
         return np.pad(x, [(0, padding)] + [(0, 0)] * (x.ndim - 1))

@@ -1,0 +1,157 @@
+"""What every algorithm builds its actor and critic from, and how a state enters them."""
+
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+from jaxtyping import Bool, Float, PRNGKeyArray
+
+from penfac.core.normalise import (
+    BATCH_NORM_EPS,
+    BatchStats,
+    Running,
+    batch_stats_moments,
+    normalise,
+    running_moments,
+)
+from penfac.nets import Layers, init_layers, mlp
+from penfac.policy import PolicyWeights
+
+Scalar = Float[Array, ""]
+
+
+class Actor(NamedTuple):
+    """mu_theta. scale and shift belong to batch norm and stay 1 and 0 without it."""
+
+    scale: Float[Array, " n"]
+    shift: Float[Array, " n"]
+    layers: Layers
+
+
+class Inputs(NamedTuple):
+    """How an observation enters a network."""
+
+    mean: Float[Array, " n"]
+    std: Float[Array, " n"]
+    clip: Scalar
+
+
+class ActorPlan(Protocol):
+    """What shapes an actor."""
+
+    @property
+    def obs_dim(self) -> int: ...
+    @property
+    def action_dim(self) -> int: ...
+    @property
+    def actor_hidden(self) -> tuple[int, ...]: ...
+    @property
+    def activation(self) -> str: ...
+    @property
+    def actor_output(self) -> str: ...
+    @property
+    def init(self) -> str: ...
+    @property
+    def batch_norm(self) -> bool: ...
+
+
+class ActorNumbers(Protocol):
+    """Which normalisation this learner has, as numbers."""
+
+    @property
+    def actor_running(self) -> Bool[Array, ""]: ...
+    @property
+    def actor_batch_norm(self) -> Bool[Array, ""]: ...
+    @property
+    def obs_clip(self) -> Scalar: ...
+
+
+def init_actor(key: PRNGKeyArray, plan: ActorPlan) -> Actor:
+    n, m = plan.obs_dim, plan.action_dim
+    layers = init_layers(key, (n, *plan.actor_hidden, m), plan.init, 0.01)
+    return Actor(jnp.ones(n), jnp.zeros(n), layers)
+
+
+def running_inputs(observed: Running, on: Bool[Array, ""], clip: Scalar) -> Inputs:
+    """The running normaliser, or the raw observation where it is off."""
+    mean, std = running_moments(observed)
+    return Inputs(
+        jnp.where(on, mean, 0), jnp.where(on, std, 1), jnp.where(on, clip, jnp.inf)
+    )
+
+
+def batch_norm_inputs(moments, otherwise: Inputs, on: Bool[Array, ""]) -> Inputs:
+    """Batch norm with the given (mean, variance), where it is on."""
+    mean, variance = moments
+    return Inputs(
+        jnp.where(on, mean, otherwise.mean),
+        jnp.where(on, jnp.sqrt(variance + BATCH_NORM_EPS), otherwise.std),
+        jnp.where(on, jnp.inf, otherwise.clip),
+    )
+
+
+def actor_inputs(
+    observed: Running, batch_stats: BatchStats, plan: ActorPlan, numbers: ActorNumbers
+) -> Inputs:
+    """What acting sees: running statistics always."""
+    inputs = running_inputs(observed, numbers.actor_running, numbers.obs_clip)
+    if plan.batch_norm:
+        moments = batch_stats_moments(batch_stats)
+        inputs = batch_norm_inputs(moments, inputs, numbers.actor_batch_norm)
+    return inputs
+
+
+def actor_mean(
+    actor: Actor, obs: Float[Array, "*b n"], inputs: Inputs, plan: ActorPlan
+) -> Float[Array, "*b m"]:
+    """mu_theta(s), in [-1, 1] by tanh, or linear for a linear policy."""
+    x = normalise(obs, *inputs)
+    if plan.batch_norm:
+        x = x * actor.scale + actor.shift
+    out = mlp(actor.layers, x, plan.activation)
+    return jnp.tanh(out) if plan.actor_output == "tanh" else out
+
+
+def value(critic: Layers, x: Float[Array, "*b n"], plan: Any) -> Float[Array, " *b"]:
+    """V(s), on observations that are normalised already."""
+    return mlp(critic, x, plan.activation)[..., 0]
+
+
+def only_with_batch_norm(grad: Actor, on: Bool[Array, ""]) -> Actor:
+    """scale and shift stay where they are when this learner has no batch norm."""
+    return grad._replace(
+        scale=jnp.where(on, grad.scale, 0), shift=jnp.where(on, grad.shift, 0)
+    )
+
+
+# what a host engine asks for before every collecting: one call instead of ten
+compiled_running_inputs = jax.jit(running_inputs)
+compiled_actor_inputs = jax.jit(actor_inputs, static_argnums=2)
+
+
+def policy_weights(inputs: Inputs, actor: Actor, plan: ActorPlan) -> PolicyWeights:
+    """mu as numpy arrays: what the host collector plays and what is deployed."""
+    inputs, actor = jax.device_get((inputs, actor))
+    return PolicyWeights(
+        mean=np.asarray(inputs.mean),
+        std=np.asarray(inputs.std),
+        clip=float(inputs.clip),
+        scale=np.asarray(actor.scale),
+        shift=np.asarray(actor.shift),
+        layers=[(np.asarray(w), np.asarray(b)) for w, b in actor.layers],
+        activation=plan.activation,
+        output=plan.actor_output,
+    )
+
+
+def adam(lr: Scalar, b1: Scalar, b2: Scalar, eps: Scalar | float = 1e-8):
+    # in float32 throughout (D15)
+    return optax.adam(lr, b1=b1, b2=b2, eps=eps)  # pyright: ignore[reportArgumentType]
+
+
+def all_finite(tree) -> Bool[Array, ""]:
+    """One flag for a whole tree: the divergence guard."""
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]))

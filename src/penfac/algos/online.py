@@ -1,0 +1,313 @@
+"""CACLA, CAC, SPG and DPG as they were first written: one step, one update  (Sec. 3, 4).
+
+One update, from the step that was just played, every value taken before it moves:
+
+    V                delta = R + gamma V(s') - V(s)
+    critic           V toward R + gamma V(s')
+    actor            CACLA: toward a if delta > 0  (Eq. 6);  CAC: as far as delta says
+                     (Eq. 7);  SPG: away from a if delta < 0 too  (Eq. 1);
+                     DPG: up the gradient of Q in a  (Eq. 3)
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+from jaxtyping import Bool, Float, PRNGKeyArray
+
+from penfac.algos.base import Algorithm, Moment
+from penfac.algos.networks import (
+    Actor,
+    Inputs,
+    adam,
+    all_finite,
+    compiled_running_inputs,
+    policy_weights,
+    running_inputs,
+)
+from penfac.algos.online_config import (
+    Config,
+    Numbers,
+    Plan,
+    check,
+    collecting,
+    numbers,
+    plan,
+)
+from penfac.core.actor import actor_weight, dpg_loss, toward_loss
+from penfac.core.critic import compatible_q, value_loss
+from penfac.core.features import (
+    compatible_direction,
+    compatible_features,
+    tile_indices,
+)
+from penfac.core.normalise import Running, normalise, running_init, running_update
+from penfac.core.returns import discounts, td_errors
+from penfac.nets import ACTIVATIONS, Layers, init_layers, mlp
+from penfac.policy import PolicyWeights
+from penfac.types import Transitions
+
+Scalar = Float[Array, ""]
+Actions = Float[Array, "N m"]
+
+
+class State(NamedTuple):
+    """Everything learning carries from one step to the next."""
+
+    actor: Layers
+    actor_opt: optax.OptState
+    critic: Layers  # V, or the network that is Q
+    critic_opt: optax.OptState
+    w: Any  # of the compatible features, shaped like the actor; () without them
+    w_opt: Any
+    observed: Running
+
+
+class Metrics(NamedTuple):
+    """One row of progress.csv: means over the steps since the last one."""
+
+    value_loss: Scalar
+    td_error: Scalar
+    positive_fraction: Scalar
+    finite: Bool[Array, ""]
+
+
+class Judged(NamedTuple):
+    """What the critic says of a step, and the gradients that follow from it."""
+
+    delta: Float[Array, " N"]
+    critic_grad: Layers
+    actor_grad: Layers
+    w_grad: Any
+
+
+def init(key: PRNGKeyArray, plan: Plan, numbers: Numbers) -> State:
+    actor_key, critic_key = jax.random.split(key)
+    sizes = (plan.features, *plan.actor_hidden, plan.action_dim)
+    actor = init_layers(actor_key, sizes, plan.init, 0.01)
+    width = plan.features + (plan.action_dim if plan.q == "network" else 0)
+    critic = init_layers(critic_key, (width, *plan.critic_hidden, 1), plan.init, 1.0)
+    if plan.tiling is not None:  # a linear function of tiles starts at 0
+        actor, critic = jax.tree.map(jnp.zeros_like, (actor, critic))
+    w = jax.tree.map(jnp.zeros_like, actor) if plan.q == "compatible" else ()
+    return State(
+        actor=actor,
+        actor_opt=optimiser(numbers.actor_lr, plan, numbers).init(actor),
+        critic=critic,
+        critic_opt=optimiser(numbers.critic_lr, plan, numbers).init(critic),
+        w=w,
+        w_opt=optimiser(numbers.q_lr, plan, numbers).init(w),
+        observed=running_init(plan.obs_dim),
+    )
+
+
+def optimiser(lr: Scalar, plan: Plan, numbers: Numbers) -> optax.GradientTransformation:
+    if plan.optimiser == "sgd":
+        return optax.sgd(lr)
+    return adam(lr, numbers.adam_b1, numbers.adam_b2)
+
+
+def through(
+    layers: Layers, obs: Float[Array, "*b n"], inputs: Inputs, plan: Plan
+) -> Float[Array, "*b k"]:
+    """A network of the features of a state: linear in them if it has one layer."""
+    if plan.tiling is None:
+        return mlp(layers, normalise(obs, *inputs), plan.activation)
+    w, b = layers[0]
+    first = jnp.sum(w[tile_indices(obs, plan.tiling)], axis=-2) + b
+    if len(layers) == 1:
+        return first
+    return mlp(layers[1:], ACTIVATIONS[plan.activation](first), plan.activation)
+
+
+def actor_mean(
+    actor: Layers, obs: Float[Array, "*b n"], inputs: Inputs, plan: Plan
+) -> Float[Array, "*b m"]:
+    out = through(actor, obs, inputs, plan)
+    return jnp.tanh(out) if plan.actor_output == "tanh" else out
+
+
+def inputs_of(state: State, numbers: Numbers) -> Inputs:
+    return running_inputs(state.observed, numbers.actor_running, numbers.obs_clip)
+
+
+def mu(
+    state: State, obs: Float[Array, "*b n"], plan: Plan, numbers: Numbers
+) -> Float[Array, "*b m"]:
+    """mu(s) of the learner as it stands."""
+    return actor_mean(state.actor, obs, inputs_of(state, numbers), plan)
+
+
+# --- one update -----------------------------------------------------------------------
+
+
+def update(
+    state: State,
+    batch: Transitions,
+    plan: Plan,
+    numbers: Numbers,
+    now: Moment | None = None,
+) -> tuple[State, Metrics]:
+    """One step of actor and critic; with several worlds the mean of theirs."""
+    judge = {None: judged_by_v, "compatible": judged_by_compatible_q}.get(
+        plan.q, judged_by_q_network
+    )
+    judged = judge(state, batch, inputs_of(state, numbers), plan, numbers)
+    moved = {}
+    for name, lr, grad in (
+        ("actor", numbers.actor_lr, judged.actor_grad),
+        ("critic", numbers.critic_lr, judged.critic_grad),
+        ("w", numbers.q_lr, judged.w_grad),
+    ):
+        step, own = optimiser(lr, plan, numbers), getattr(state, name)
+        change, opt = step.update(grad, getattr(state, f"{name}_opt"))
+        moved |= {name: optax.apply_updates(own, change), f"{name}_opt": opt}
+    observed = running_update(state.observed, batch.obs, batch.mask)
+    new = State(**moved, observed=observed)
+    metrics = Metrics(
+        value_loss=0.5 * jnp.mean(judged.delta**2, where=batch.mask),
+        td_error=jnp.mean(judged.delta, where=batch.mask),
+        positive_fraction=jnp.mean(judged.delta > 0, where=batch.mask),
+        finite=jnp.bool_(True),
+    )
+    return new, metrics._replace(finite=all_finite((new, metrics)))
+
+
+def bootstrapped(batch: Transitions, numbers: Numbers) -> Float[Array, " N"]:
+    return discounts(
+        batch.terminated, batch.truncated, numbers.gamma, numbers.bootstrap
+    )
+
+
+def played(batch: Transitions) -> Float[Array, " N"]:
+    """1 / N for each step really played: a sum weighted by it is the mean."""
+    return batch.mask / jnp.maximum(jnp.sum(batch.mask), 1)
+
+
+def judged_by_v(
+    state: State, batch: Transitions, inputs: Inputs, plan: Plan, numbers: Numbers
+) -> Judged:
+    """CACLA, CAC and SPG: the temporal difference says which way  (Eq. 6, 7, 1)."""
+    v = lambda critic, obs: through(critic, obs, inputs, plan)[..., 0]  # noqa: E731
+    before, after = v(state.critic, batch.obs), v(state.critic, batch.next_obs)
+    delta = td_errors(batch.reward, bootstrapped(batch, numbers), before, after)
+    delta = jnp.where(batch.mask, delta, 0)
+    weight = actor_weight(delta, numbers.rule) * played(batch)
+    critic_grad = jax.grad(
+        lambda c: value_loss(v(c, batch.obs), before + delta, batch.mask)
+    )(state.critic)
+    actor_grad = jax.grad(
+        lambda a: toward_loss(
+            actor_mean(a, batch.obs, inputs, plan), batch.action, weight
+        )
+    )(state.actor)
+    return Judged(delta, critic_grad, actor_grad, ())
+
+
+def judged_by_compatible_q(
+    state: State, batch: Transitions, inputs: Inputs, plan: Plan, numbers: Numbers
+) -> Judged:
+    """DPG: Q = compatible features . w + V; of V(s') only, for mu acts there  (Eq. 3)."""
+    v = lambda critic, obs: through(critic, obs, inputs, plan)[..., 0]  # noqa: E731
+    before, after = v(state.critic, batch.obs), v(state.critic, batch.next_obs)
+
+    def one(obs, action, v):
+        mean = lambda actor: actor_mean(actor, obs, inputs, plan)  # noqa: E731
+        direction = compatible_direction(mean, state.actor, state.w)
+        q = compatible_q(direction, action, mean(state.actor), v)
+        return q, direction, compatible_features(mean, state.actor, action)
+
+    q, direction, features = jax.vmap(one)(batch.obs, batch.action, before)
+    delta = td_errors(batch.reward, bootstrapped(batch, numbers), q, after)
+    delta = jnp.where(batch.mask, delta, 0)
+    weight = played(batch)
+    w_grad = jax.tree.map(lambda f: -jnp.tensordot(weight * delta, f, axes=1), features)
+    critic_grad = jax.grad(
+        lambda c: value_loss(v(c, batch.obs), before + delta, batch.mask)
+    )(state.critic)
+    actor_grad = jax.grad(
+        lambda a: (
+            -jnp.sum(
+                weight
+                * jnp.sum(actor_mean(a, batch.obs, inputs, plan) * direction, axis=1)
+            )
+        )
+    )(state.actor)
+    return Judged(delta, critic_grad, actor_grad, w_grad)
+
+
+def judged_by_q_network(
+    state: State, batch: Transitions, inputs: Inputs, plan: Plan, numbers: Numbers
+) -> Judged:
+    """DPG with a Q that is a network  (Eq. 3)."""
+
+    def q(critic, obs, action):
+        x = jnp.concatenate([normalise(obs, *inputs), action], axis=-1)
+        return mlp(critic, x, plan.activation)[..., 0]
+
+    before = q(state.critic, batch.obs, batch.action)
+    ahead = actor_mean(state.actor, batch.next_obs, inputs, plan)
+    after = q(state.critic, batch.next_obs, ahead)
+    delta = td_errors(batch.reward, bootstrapped(batch, numbers), before, after)
+    delta = jnp.where(batch.mask, delta, 0)
+    critic_grad = jax.grad(
+        lambda c: value_loss(q(c, batch.obs, batch.action), before + delta, batch.mask)
+    )(state.critic)
+    share = played(batch) * len(batch.mask)  # dpg_loss is a mean over all rows
+
+    def actor_loss(actor):
+        action = actor_mean(actor, batch.obs, inputs, plan)
+        return dpg_loss(share * q(state.critic, batch.obs, action))
+
+    return Judged(delta, critic_grad, jax.grad(actor_loss)(state.actor), ())
+
+
+def policy(state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
+    """mu as numpy arrays."""
+    clip = numbers.obs_clip
+    inputs = compiled_running_inputs(state.observed, numbers.actor_running, clip)
+    n = plan.obs_dim
+    actor = Actor(jnp.ones(n), jnp.zeros(n), state.actor)
+    weights = policy_weights(inputs, actor, plan)
+    return weights._replace(tiling=plan.tiling)
+
+
+CACLA = Algorithm(
+    name="cacla",
+    summary="online: toward an action that turned out better than expected",
+    section="3.1",
+    presets="online",
+    config=Config,
+    check=check,
+    collecting=collecting,
+    plan=plan,
+    numbers=numbers,
+    init=init,
+    mu=mu,
+    update=update,
+    policy=policy,
+    overrides={"actor_update": "cacla"},
+)
+
+CAC = CACLA._replace(
+    name="cac",
+    summary="online: CACLA, as far as the temporal difference says",
+    section="3.2",
+    overrides={"actor_update": "cac"},
+)
+
+SPG = CACLA._replace(
+    name="spg",
+    summary="online: toward better actions and away from worse ones",
+    section="2",
+    overrides={"actor_update": "spg"},
+)
+
+DPG = CACLA._replace(
+    name="dpg",
+    summary="online: up the gradient of Q in the action",
+    section="2",
+    overrides={"actor_update": "dpg"},
+)

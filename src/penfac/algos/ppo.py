@@ -1,0 +1,349 @@
+"""PPO on a Gaussian policy, judged by its mean too  (Sec. 6.1, Table 3).
+
+One update, from a batch that the incoming policy played:
+
+    advantages       lambda-advantages under the critic as it stands (GAE)
+    epochs           over the batch in fresh minibatches, one step of Adam each: the
+                     clipped surrogate, the squared error of V
+    remember         advance the statistics of observations and returns
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+from jaxtyping import Bool, Float, PRNGKeyArray
+
+from penfac.algos.base import Algorithm, Moment
+from penfac.algos.networks import (
+    Actor,
+    Inputs,
+    actor_mean,
+    adam,
+    all_finite,
+    compiled_running_inputs,
+    init_actor,
+    policy_weights,
+    running_inputs,
+    value,
+)
+from penfac.algos.ppo_config import (
+    Config,
+    Numbers,
+    Plan,
+    check,
+    collecting,
+    numbers,
+    plan,
+)
+from penfac.core.critic import explained_variance
+from penfac.core.noise import annealed
+from penfac.core.normalise import (
+    Running,
+    normalise,
+    running_init,
+    running_moments,
+    running_update,
+)
+from penfac.core.ppo import (
+    adapt_step_size,
+    approximate_kl,
+    clip_fraction,
+    clipped_surrogate,
+    clipped_value_loss,
+    entropy,
+    log_likelihood,
+    standardised,
+)
+from penfac.core.returns import (
+    discounts,
+    lambda_advantages,
+    lambda_returns,
+    td_errors,
+)
+from penfac.nets import Layers, init_layers
+from penfac.policy import PolicyWeights
+from penfac.types import Transitions
+
+Scalar = Float[Array, ""]
+
+
+class Networks(NamedTuple):
+    """What Adam moves."""
+
+    actor: Actor
+    log_sigma: Float[Array, " m"]
+    critic: Layers
+
+
+class State(NamedTuple):
+    """Everything learning carries from one update to the next."""
+
+    networks: Networks
+    opt: optax.OptState
+    step_factor: Scalar  # of the step size, where it follows the policy's movement
+    observed: Running
+    returned: Running  # of returns, to divide rewards by
+
+
+class Metrics(NamedTuple):
+    """One row of progress.csv; losses are means over all minibatches."""
+
+    policy_loss: Scalar
+    value_loss: Scalar
+    entropy: Scalar
+    approx_kl: Scalar
+    clip_fraction: Scalar
+    explained_variance: Scalar
+    clip_range: Scalar
+    learning_rate: Scalar
+    finite: Bool[Array, ""]
+
+
+class Samples(NamedTuple):
+    """What a minibatch is drawn from; nothing in it moves during an update."""
+
+    x: Float[Array, "N n"]  # normalised observations
+    action: Float[Array, "N m"]
+    advantage: Float[Array, " N"]
+    target: Float[Array, " N"]
+    v: Float[Array, " N"]
+    log_likelihood: Float[Array, " N"]
+    mask: Bool[Array, " N"]
+
+
+def init(key: PRNGKeyArray, plan: Plan, numbers: Numbers) -> State:
+    actor_key, critic_key = jax.random.split(key)
+    sizes = (plan.obs_dim, *plan.critic_hidden, 1)
+    networks = Networks(
+        init_actor(actor_key, plan),
+        jnp.full(plan.action_dim, jnp.log(numbers.sigma)),
+        init_layers(critic_key, sizes, plan.init, 1.0),
+    )
+    return State(
+        networks=networks,
+        opt=optimiser(numbers).init(networks),
+        step_factor=jnp.ones(()),
+        observed=running_init(plan.obs_dim),
+        returned=running_init(1),
+    )
+
+
+def optimiser(numbers: Numbers) -> optax.GradientTransformation:
+    """Adam with a step of 1: what it gives is scaled by this update's step size."""
+    steps = (numbers.adam_b1, numbers.adam_b2, numbers.adam_eps)
+    return adam(jnp.ones(()), *steps)
+
+
+def inputs_of(state: State, numbers: Numbers) -> Inputs:
+    return running_inputs(state.observed, numbers.actor_running, numbers.obs_clip)
+
+
+def mu(
+    state: State, obs: Float[Array, "*b n"], plan: Plan, numbers: Numbers
+) -> Float[Array, "*b m"]:
+    """The mean of the policy: deterministic PPO."""
+    return actor_mean(state.networks.actor, obs, inputs_of(state, numbers), plan)
+
+
+def spread(
+    state: State, sigma: Any, plan: Plan, numbers: Numbers
+) -> Float[Array, " m"]:
+    """The standard deviation, learned or, on request, annealed."""
+    return sigma_of(state.networks.log_sigma, sigma, numbers)
+
+
+def sigma_of(log_sigma: Float[Array, " m"], given: Any, numbers: Numbers):
+    return jnp.where(numbers.sigma_learned, jnp.exp(log_sigma), given)
+
+
+# --- one update -----------------------------------------------------------------------
+
+
+def update(
+    state: State, batch: Transitions, plan: Plan, numbers: Numbers, now: Moment
+) -> tuple[State, Metrics]:
+    """Some epochs over one batch that `state` itself played."""
+    returned = returns_seen(state, batch, plan, numbers)
+    samples = prepare(state._replace(returned=returned), batch, plan, numbers, now)
+    samples = padded(samples, plan.minibatches)
+    clip = annealed(numbers.clip, numbers.clip_end, now.progress)  # type: ignore[arg-type]
+    lr = annealed(numbers.lr, numbers.lr_end, now.progress)  # type: ignore[arg-type]
+    lr = lr * state.step_factor
+    clip, lr = jnp.asarray(clip), jnp.asarray(lr)
+
+    def step(carry, minibatch):
+        networks, opt = carry
+        part = jax.tree.map(lambda x: x[minibatch], samples)
+        grad, report = jax.grad(surrogate_loss, has_aux=True)(
+            networks, part, clip, now.sigma, plan, numbers
+        )
+        grad = clip_by_norm(grad, numbers.max_grad_norm)
+        change, opt = optimiser(numbers).update(grad, opt)
+        change = jax.tree.map(lambda c: lr * c, change)
+        return (optax.apply_updates(networks, change), opt), report
+
+    def epoch(carry, key):
+        order = shuffled(key, len(samples.mask), plan.minibatches)
+        return jax.lax.scan(step, carry, order)
+
+    keys = jax.random.split(now.key, plan.epochs)
+    (networks, opt), reports = jax.lax.scan(epoch, (state.networks, state.opt), keys)
+    final = jnp.mean(reports[-1], axis=0)  # of the last epoch
+    adapted = adapt_step_size(state.step_factor, final[3], numbers.kl_target)
+    following = jnp.isfinite(numbers.kl_target)
+    moved: Any = networks
+    new = State(
+        networks=moved,
+        opt=opt,
+        step_factor=jnp.where(following, adapted, state.step_factor),
+        observed=running_update(state.observed, batch.obs, batch.mask),
+        returned=returned,
+    )
+    policy_loss, value_loss, spread_entropy, _, _ = jnp.mean(reports, axis=(0, 1))
+    metrics = Metrics(
+        policy_loss=policy_loss,
+        value_loss=value_loss,
+        entropy=spread_entropy,
+        approx_kl=final[3],
+        clip_fraction=final[4],
+        explained_variance=explained_variance(samples.v, samples.target, samples.mask),
+        clip_range=clip,
+        learning_rate=lr,
+        finite=jnp.bool_(True),
+    )
+    return new, metrics._replace(finite=all_finite((new, metrics)))
+
+
+def values(
+    state: State, batch: Transitions, plan: Plan, numbers: Numbers
+) -> tuple[Float[Array, "N n"], Float[Array, " N"], Float[Array, " N"]]:
+    """Normalised observations, V(s) and V(s') of the batch."""
+    inputs, critic = inputs_of(state, numbers), state.networks.critic
+    x, x_next = normalise(batch.obs, *inputs), normalise(batch.next_obs, *inputs)
+    return x, value(critic, x, plan), value(critic, x_next, plan)
+
+
+def reward_scale(state: State, numbers: Numbers) -> Scalar:
+    """The standard deviation of returns so far."""
+    deviation = running_moments(state.returned)[1][0]
+    return jnp.where(numbers.normalise_returns, deviation, 1.0)
+
+
+def returns_seen(
+    state: State, batch: Transitions, plan: Plan, numbers: Numbers
+) -> Running:
+    """Returns as the environment paid them join the statistics before they are used:
+    the first batch must not be fitted at its raw size."""
+    _, v, v_next = values(state, batch, plan, numbers)
+    scale = reward_scale(state, numbers)
+    discount = discounts(
+        batch.terminated, batch.truncated, numbers.gamma, numbers.bootstrap
+    )
+    paid = (batch.reward, discount, batch.last, scale * v, scale * v_next)
+    returns = jnp.where(batch.mask, lambda_returns(*paid, 1.0), 0)
+    return running_update(state.returned, returns[:, None], batch.mask)
+
+
+def prepare(
+    state: State, batch: Transitions, plan: Plan, numbers: Numbers, now: Moment
+) -> Samples:
+    """Advantages, targets and old likelihoods."""
+    x, v, v_next = values(state, batch, plan, numbers)
+    # in standard deviations of the return, none beyond 10
+    scaled = jnp.clip(batch.reward / reward_scale(state, numbers), -10, 10)
+    reward = jnp.where(numbers.normalise_returns, scaled, batch.reward)
+    discount = discounts(
+        batch.terminated, batch.truncated, numbers.gamma, numbers.bootstrap
+    )
+    delta = jnp.where(batch.mask, td_errors(reward, discount, v, v_next), 0)
+    advantage = lambda_advantages(delta, discount, batch.last, numbers.lam)
+    sigma = sigma_of(state.networks.log_sigma, now.sigma, numbers)
+    mean = mean_of(state.networks.actor, x, plan)
+    old = log_likelihood(batch.action, mean, sigma)
+    return Samples(x, batch.action, advantage, v + advantage, v, old, batch.mask)
+
+
+def mean_of(actor: Actor, x: Float[Array, "N n"], plan: Plan) -> Float[Array, "N m"]:
+    """mu(s) from an observation that is normalised already."""
+    n = plan.obs_dim
+    plain = Inputs(jnp.zeros(n), jnp.ones(n), jnp.float32(jnp.inf))
+    return actor_mean(actor, x, plain, plan)
+
+
+def surrogate_loss(
+    networks: Networks,
+    part: Samples,
+    clip: Scalar,
+    sigma_given: Scalar,
+    plan: Plan,
+    numbers: Numbers,
+) -> tuple[Scalar, Float[Array, "5"]]:
+    """What one step of Adam descends; and its parts, the divergence and clip fraction."""
+    sigma = sigma_of(networks.log_sigma, sigma_given, numbers)
+    new = log_likelihood(part.action, mean_of(networks.actor, part.x, plan), sigma)
+    log_ratio = jnp.where(part.mask, new - part.log_likelihood, 0)
+    ratio = jnp.exp(log_ratio)
+    advantage = jnp.where(
+        numbers.normalise_advantage,
+        standardised(part.advantage, part.mask),
+        part.advantage,
+    )
+    policy_loss = -clipped_surrogate(ratio, advantage, clip, part.mask)
+    v = value(networks.critic, part.x, plan)
+    near = jnp.where(numbers.clip_value, clip, jnp.inf)
+    value_loss = clipped_value_loss(v, part.v, part.target, near, part.mask)
+    policy_entropy = entropy(sigma)
+    loss = policy_loss + 2 * numbers.value_weight * value_loss
+    loss = loss - numbers.entropy_weight * policy_entropy
+    kl = approximate_kl(log_ratio, part.mask)
+    fraction = clip_fraction(ratio, clip, part.mask)
+    return loss, jnp.stack([policy_loss, value_loss, policy_entropy, kl, fraction])
+
+
+def padded(samples: Samples, minibatches: int) -> Samples:
+    """As many rows as minibatches divide; those added are no samples."""
+    missing = -len(samples.mask) % minibatches
+    return jax.tree.map(
+        lambda x: jnp.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)), samples
+    )
+
+
+def shuffled(key: PRNGKeyArray, rows: int, minibatches: int) -> Array:
+    """Every row once, in random order, as [minibatches, size]."""
+    return jax.random.permutation(key, rows).reshape(minibatches, -1)
+
+
+def clip_by_norm(grad: Any, most: Scalar) -> Any:
+    """The gradient of all networks together, no longer than `most`."""
+    norm = optax.tree.norm(grad)
+    factor = jnp.minimum(1.0, most / (norm + 1e-6))
+    return jax.tree.map(lambda g: factor * g, grad)
+
+
+def policy(state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
+    """The mean of the policy as numpy arrays."""
+    clip = numbers.obs_clip
+    inputs = compiled_running_inputs(state.observed, numbers.actor_running, clip)
+    return policy_weights(inputs, state.networks.actor, plan)
+
+
+PPO = Algorithm(
+    name="ppo",
+    summary="clipped policy ratios on a Gaussian policy, its mean judged too",
+    section="6.1",
+    presets="ppo",
+    config=Config,
+    check=check,
+    collecting=collecting,
+    plan=plan,
+    numbers=numbers,
+    init=init,
+    mu=mu,
+    update=update,
+    policy=policy,
+    spread=spread,
+    modes=("mean", "mean-of-15", "sampled"),
+)

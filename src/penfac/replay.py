@@ -1,0 +1,108 @@
+"""A ring of transitions that a learner carries with it, sampled inside the program."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Bool, Float, Int, PRNGKeyArray
+
+from penfac.core.returns import discounts
+from penfac.types import Transitions
+
+SAME = 1e-4  # two computations of one observation differ by less
+
+
+class Rows(NamedTuple):
+    """[C, ...] one row a step."""
+
+    obs: Float[Array, "C n"]
+    next_obs: Float[Array, "C n"]
+    action: Float[Array, "C m"]
+    reward: Float[Array, " C"]
+    terminated: Bool[Array, " C"]
+    truncated: Bool[Array, " C"]
+    follows: Bool[Array, " C"]  # the next row of the ring is the next step
+
+
+class Replay(NamedTuple):
+    """The newest C of `total` steps; step k lies in row k modulo C."""
+
+    rows: Rows
+    total: Int[Array, ""]
+
+
+class Windows(NamedTuple):
+    """Sampled steps, each with the rewards and discounts of the n from it on."""
+
+    obs: Float[Array, "B n"]
+    action: Float[Array, "B m"]
+    reward: Float[Array, "B w"]
+    discount: Float[Array, "B w"]
+    follows: Bool[Array, "B w"]
+    at: Int[Array, " B"]  # which rows
+
+
+def replay_init(capacity: int, obs_dim: int, action_dim: int) -> Replay:
+    def flags():  # each its own buffer: they are overwritten in place
+        return jnp.zeros(capacity, bool)
+
+    rows = Rows(
+        jnp.zeros((capacity, obs_dim)), jnp.zeros((capacity, obs_dim)),
+        jnp.zeros((capacity, action_dim)), jnp.zeros(capacity), flags(), flags(), flags(),
+    )  # fmt: skip
+    return Replay(rows, jnp.int32(0))
+
+
+def append(replay: Replay, batch: Transitions, one_world: bool) -> Replay:
+    """Store the real steps of a batch, over the oldest ones.
+
+    Inside a batch `last` says where a row of steps ends. With one world the next batch
+    goes on where this one stopped, unless its first state says otherwise.
+    """
+    rows, total = replay
+    capacity = len(rows.reward)
+    place = (total + jnp.cumsum(batch.mask) - 1) % capacity
+    place = jnp.where(batch.mask, place, capacity)  # nowhere: dropped
+    newest = (total - 1) % capacity
+    first = batch.obs[jnp.argmax(batch.mask)]
+    apart = jnp.abs(rows.next_obs[newest] - first)
+    goes_on = jnp.all(apart <= SAME * (1 + jnp.abs(first))) & jnp.any(batch.mask)
+    goes_on = goes_on & ~rows.terminated[newest] & ~rows.truncated[newest]
+    joined = rows.follows[newest] | (goes_on & one_world & (total > 0))
+    new = Rows(
+        batch.obs, batch.next_obs, batch.action, batch.reward, batch.terminated,
+        batch.truncated, ~batch.last,
+    )  # fmt: skip
+    rows = rows._replace(follows=rows.follows.at[newest].set(joined))
+    rows = jax.tree.map(lambda old, x: old.at[place].set(x, mode="drop"), rows, new)
+    return Replay(rows, total + jnp.sum(batch.mask, dtype=jnp.int32))
+
+
+def sample(
+    replay: Replay,
+    key: PRNGKeyArray,
+    size: int,
+    window: int,
+    gamma: Float[Array, ""],
+    bootstrap: Float[Array, ""],
+) -> Windows:
+    """Steps drawn uniformly with replacement, and what followed them."""
+    rows, capacity = replay.rows, len(replay.rows.reward)
+    filled = jnp.clip(replay.total, 1, capacity)
+    index = jax.random.randint(key, (size,), 0, filled)
+    ahead = (index[:, None] + jnp.arange(window)) % capacity
+    discount = discounts(
+        rows.terminated[ahead], rows.truncated[ahead], gamma, bootstrap
+    )
+    return Windows(
+        rows.obs[index], rows.action[index], rows.reward[ahead], discount,
+        rows.follows[ahead], index,
+    )  # fmt: skip
+
+
+def state_behind(
+    replay: Replay, windows: Windows, last: Int[Array, " B"]
+) -> Float[Array, "B n"]:
+    """The state after the last step of each window."""
+    return replay.rows.next_obs[(windows.at + last) % len(replay.rows.reward)]

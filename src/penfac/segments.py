@@ -1,0 +1,91 @@
+"""A replay on disk: segments of steps, each written once, listed by checkpoints.
+
+A checkpoint every few seconds must not write a million steps again: it adds those that
+are new, and names the segments which together hold all that the replay holds.
+"""
+
+import hashlib
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as tensors_from_bytes
+from safetensors.numpy import save as tensors_to_bytes
+
+from penfac.errors import CorruptFile
+
+ROWS = "state.replay.rows."  # how an engine names the arrays of a ring
+TOTAL = "state.replay.total"
+Listing = list[dict[str, Any]]  # file, first, rows, sha256 of each segment
+
+
+def split(
+    arrays: dict[str, np.ndarray],
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """What a checkpoint holds itself, and the ring."""
+    ring = {k: v for k, v in arrays.items() if k.startswith(ROWS)}
+    return {k: v for k, v in arrays.items() if k not in ring}, ring
+
+
+def save(
+    home: Path, ring: dict[str, np.ndarray], total: int, known: Listing
+) -> Listing:
+    """Write the steps that `known` does not hold yet; what holds them all now."""
+    capacity = len(next(iter(ring.values())))
+    oldest = max(0, total - capacity)
+    known = [s for s in known if s["first"] + s["rows"] > oldest]
+    stored = max((s["first"] + s["rows"] for s in known), default=oldest)
+    if stored >= total:
+        return known
+    # the newest step of before may have learned since what follows it
+    first = max(oldest, stored - 1)
+    rows = np.arange(first, total) % capacity
+    data = tensors_to_bytes({k[len(ROWS) :]: v[rows] for k, v in ring.items()})
+    name = f"steps-{first:012d}-{total:012d}.safetensors"
+    home.mkdir(exist_ok=True)
+    temporary = home / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, home / name)
+    finally:
+        temporary.unlink(missing_ok=True)
+    digest = hashlib.sha256(data).hexdigest()
+    new = {"file": name, "first": first, "rows": total - first, "sha256": digest}
+    return [*known, new]
+
+
+def load(home: Path, listing: Listing, capacity: int) -> dict[str, np.ndarray]:
+    """The ring back, every segment verified."""
+    ring: dict[str, np.ndarray] = {}
+    for segment in listing:
+        path = home / Path(segment["file"]).name
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise CorruptFile(f"{path}: {error.strerror}") from None
+        if hashlib.sha256(data).hexdigest() != segment["sha256"]:
+            raise CorruptFile(f"{path}: the sha256 does not match")
+        try:
+            tensors = tensors_from_bytes(data)
+        except (SafetensorError, ValueError) as error:
+            raise CorruptFile(f"{path}: not a safetensors file ({error})") from None
+        place = np.arange(segment["first"], segment["first"] + segment["rows"])
+        for name, rows in tensors.items():
+            if ROWS + name not in ring:
+                ring[ROWS + name] = np.zeros((capacity, *rows.shape[1:]), rows.dtype)
+            ring[ROWS + name][place % capacity] = rows
+    return ring
+
+
+def prune(home: Path, listings: list[Listing]) -> None:
+    """Remove segments that no checkpoint needs."""
+    needed = {segment["file"] for listing in listings for segment in listing}
+    for path in home.glob("*"):
+        if path.name not in needed:
+            path.unlink(missing_ok=True)
