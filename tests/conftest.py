@@ -14,7 +14,8 @@ os.environ["PJRT_NPROC"] = "1"
 from jaxtyping import install_import_hook
 
 install_import_hook(
-    ["penfac.types", "penfac.core", "penfac.nets", "penfac.algos"], "beartype.beartype"
+    ["penfac.types", "penfac.core", "penfac.nets", "penfac.replay", "penfac.algos"],
+    "beartype.beartype",
 )
 
 from typing import NamedTuple

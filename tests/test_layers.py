@@ -68,11 +68,14 @@ ONLY = {  # a layer and all that it may import of ours, itself aside
     "randomness": set(),
     "policy": set(),
     "plots": set(),
+    "board": set(),
+    "segments": {"errors"},
     "presets": {"errors"},
     "configs": {"errors"},
-    "core": {"types"},
+    "core": {"types", "policy"},
     "nets": {"types"},
-    "algos": {"core", "nets", "types", "policy", "configs", "errors"},
+    "replay": {"core", "types"},
+    "algos": {"core", "nets", "replay", "types", "policy", "configs", "errors"},
     "envs": {"types", "errors", "configs", "policy"},
     "rollout": {"envs", "core", "policy", "randomness", "types", "errors"},
     "evaluate": {"envs", "core", "policy", "randomness", "rollout", "types", "errors"},
@@ -81,7 +84,7 @@ ONLY = {  # a layer and all that it may import of ours, itself aside
         "errors",
     },
     "train": {"engines", "types", "errors"},
-    "runs": {"errors"},
+    "runs": {"errors", "segments", "board"},
 }  # fmt: skip
 
 
@@ -124,6 +127,8 @@ def reachable(start: str) -> set[str]:
 
 LIGHT = [
     "penfac.runs",
+    "penfac.segments",
+    "penfac.board",
     "penfac.plots",
     "penfac.policy",
     "penfac.randomness",

@@ -126,7 +126,7 @@ def test_the_forger_is_able(tmp_path):
 FORGERIES = {
     "a NaN": (lambda t, d: t["layers.0.w"].__setitem__((0, 0), np.nan), "non-finite"),
     "an infinity": (lambda t, d: t["std"].__setitem__(0, np.inf), "non-finite"),
-    "a newer format": (lambda t, d: d.update(format=2), "format 2"),
+    "a newer format": (lambda t, d: d.update(format=3), "format 3"),
     "no format": (lambda t, d: d.pop("format"), "lacks 'format'"),
     "a format that is no number": (lambda t, d: d.update(format="1"), "not a policy"),
     "an unknown activation": (lambda t, d: d.update(activation="exec"), "activation"),

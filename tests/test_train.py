@@ -44,7 +44,10 @@ class Scripted:
             self.calls.append(("evaluate", numbers, episodes, fixed))
         for i, c in due:
             error = self.fails.get(("evaluate", i, c.evaluations))
-            yield i, error or ([1.0] * episodes, [3] * episodes, [False] * episodes)
+            flags = [False] * episodes
+            mean = ([1.0] * episodes, [3] * episodes, flags)
+            other = ([2.0] * episodes, [4] * episodes, flags)
+            yield i, error or {"mean": mean, "sampled": other}
 
 
 def judged_at(engine, schedule, learners=1) -> list[int]:
@@ -67,6 +70,15 @@ def test_evaluations_keep_a_constant_interval(steps, every, total):
         if now // every > before // every or now >= total:
             expected.append(now)
     assert judged_at(Scripted(steps), Schedule(total, every, 2)) == expected
+
+
+def test_a_point_is_the_mean_and_keeps_the_other_modes_beside_it():
+    events = list(train(Scripted(7), [Counters()], Schedule(7, 7, 2)))
+    points = [e.point for e in events if isinstance(e, Evaluated)]
+    assert len(points) == 2
+    for point in points:
+        assert (point.returns, point.lengths) == ([1.0, 1.0], [3, 3])
+        assert point.others == {"sampled": ([2.0, 2.0], [4, 4], [False, False])}
 
 
 def test_a_start_and_an_end_are_always_judged():

@@ -326,8 +326,12 @@ def algos(json_: Json = False) -> int:
 
 @app.command()
 def bench(
-    what: Annotated[str, typer.Argument(help="cpu, engines or device.")] = "cpu",
-    seeds: Annotated[int, typer.Option(help="Seeds of the race to a return.")] = 3,
+    what: Annotated[
+        str, typer.Argument(help="cpu, engines, peers, parity or device.")
+    ] = "cpu",
+    seeds: Annotated[
+        int | None, typer.Option(help="Of the race (3), of parity (30).")
+    ] = None,
     quick: Annotated[
         bool, typer.Option(help="Leave out the long comparisons.")
     ] = False,
@@ -336,15 +340,18 @@ def bench(
     """Speed and memory, every figure a ratio measured in this one run."""
     from penfac import terminal
 
-    if what not in ("cpu", "engines", "device"):
-        raise ConfigError(f"bench {what}: is cpu, engines or device")
+    if what not in ("cpu", "engines", "peers", "parity", "device"):
+        raise ConfigError(f"bench {what}: is cpu, engines, peers, parity or device")
     if what == "device":
         from penfac.envs.builtin import need_mjx
 
         need_mjx("bench device")
     bench = importlib.import_module(f"penfac.bench.{what}")
     say = (lambda text: None) if json_ else terminal.say
-    options = {"seeds": seeds} if what == "cpu" else {}
+    usual = {"cpu": 3, "parity": 30}
+    options = {"seeds": seeds or usual[what]} if what in usual else {}
+    if options.get("seeds", 2) < 2 and what == "parity":
+        raise ConfigError(f"--seeds {seeds}: an interval needs at least 2")
     return reply(
         json_,
         lambda: bench.run(quick=quick, say=say, **options),

@@ -47,8 +47,9 @@ def chooser(mode: str, act: Explorer, noise: np.random.Generator) -> Act:
     def choose(obs, t):
         mu = mean_action(act.weights, obs).astype(np.float64)
         uniform = noise.random((samples, *mu.shape))
-        actions, _ = explore(how, mu, sigma, uniform, np.zeros(1), scipy.special)
-        return np.broadcast_to(actions, uniform.shape).mean(axis=0)
+        means, still = np.broadcast_to(mu, uniform.shape), np.zeros(uniform.shape)
+        actions, _ = explore(how, means, sigma, uniform, still, scipy.special)
+        return actions.mean(axis=0)
 
     return choose
 

@@ -50,11 +50,13 @@ class Tiling(NamedTuple):
 
 def tile_shifts(tiling: Tiling) -> np.ndarray:
     """[tilings, n] in tiles: grid k is moved by k / tilings of a tile along the first
-    side, three times that along the second, five times along the third, so that no two
-    grids are shifted along one diagonal."""
-    odd = 2 * np.arange(len(tiling.low)) + 1
-    moved = np.arange(tiling.tilings)[:, None] * odd % tiling.tilings
-    return (moved / tiling.tilings).astype(np.float32)
+    side, three times that along the second, five times along the third, and so on through
+    the odd numbers that share no factor with `tilings`: every side gets every shift, and
+    no two grids are shifted along one diagonal."""
+    sides, grids = len(tiling.low), tiling.tilings
+    odd = [k for k in range(1, 2 * sides * grids + 2, 2) if math.gcd(k, grids) == 1]
+    moved = np.arange(grids)[:, None] * np.array(odd[:sides]) % grids
+    return (moved / grids).astype(np.float32)
 
 
 def tile_hash_factors(n: int) -> np.ndarray:

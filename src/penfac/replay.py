@@ -26,10 +26,16 @@ class Rows(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """The newest C of `total` steps; step k lies in row k modulo C."""
+    """The newest C of `total` steps; step k lies in row k modulo C.
+
+    `end` and `ended` repeat the newest row: reading it from a ring that is about to be
+    overwritten would cost a copy of the ring.
+    """
 
     rows: Rows
     total: Int[Array, ""]
+    end: Float[Array, " n"]  # the state after the newest step
+    ended: Bool[Array, ""]  # ... and whether its episode ended there
 
 
 class Windows(NamedTuple):
@@ -51,7 +57,7 @@ def replay_init(capacity: int, obs_dim: int, action_dim: int) -> Replay:
         jnp.zeros((capacity, obs_dim)), jnp.zeros((capacity, obs_dim)),
         jnp.zeros((capacity, action_dim)), jnp.zeros(capacity), flags(), flags(), flags(),
     )  # fmt: skip
-    return Replay(rows, jnp.int32(0))
+    return Replay(rows, jnp.int32(0), jnp.zeros(obs_dim), jnp.bool_(True))
 
 
 def append(replay: Replay, batch: Transitions, one_world: bool) -> Replay:
@@ -60,23 +66,30 @@ def append(replay: Replay, batch: Transitions, one_world: bool) -> Replay:
     Inside a batch `last` says where a row of steps ends. With one world the next batch
     goes on where this one stopped, unless its first state says otherwise.
     """
-    rows, total = replay
-    capacity = len(rows.reward)
-    place = (total + jnp.cumsum(batch.mask) - 1) % capacity
-    place = jnp.where(batch.mask, place, capacity)  # nowhere: dropped
-    newest = (total - 1) % capacity
+    rows, total, end, ended = replay
+    capacity, steps = len(rows.reward), jnp.sum(batch.mask, dtype=jnp.int32)
+    number = jnp.cumsum(batch.mask) - 1
+    # of a batch longer than the ring the newest steps stay; the others go nowhere
+    stays = batch.mask & (number >= steps - capacity)
+    place = jnp.where(stays, (total + number) % capacity, capacity)
     first = batch.obs[jnp.argmax(batch.mask)]
-    apart = jnp.abs(rows.next_obs[newest] - first)
-    goes_on = jnp.all(apart <= SAME * (1 + jnp.abs(first))) & jnp.any(batch.mask)
-    goes_on = goes_on & ~rows.terminated[newest] & ~rows.truncated[newest]
-    joined = rows.follows[newest] | (goes_on & one_world & (total > 0))
+    near = jnp.all(jnp.abs(end - first) <= SAME * (1 + jnp.abs(first)))
+    joined = near & ~ended & one_world & (steps > 0)
     new = Rows(
         batch.obs, batch.next_obs, batch.action, batch.reward, batch.terminated,
         batch.truncated, ~batch.last,
     )  # fmt: skip
+    newest = (total - 1) % capacity
     rows = rows._replace(follows=rows.follows.at[newest].set(joined))
     rows = jax.tree.map(lambda old, x: old.at[place].set(x, mode="drop"), rows, new)
-    return Replay(rows, total + jnp.sum(batch.mask, dtype=jnp.int32))
+    last = len(batch.mask) - 1 - jnp.argmax(batch.mask[::-1])
+    over = batch.terminated[last] | batch.truncated[last]
+    return Replay(
+        rows,
+        total + steps,
+        jnp.where(steps > 0, batch.next_obs[last], end),
+        jnp.where(steps > 0, over, ended),
+    )
 
 
 def sample(

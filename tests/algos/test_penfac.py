@@ -7,6 +7,7 @@ import optax
 import pytest
 
 import oracles
+from penfac.algos import networks
 from penfac.algos import penfac as algorithm
 from penfac.core.returns import discounts, lambda_returns
 
@@ -281,7 +282,7 @@ def fit_by_loop(learner, batch, refresh):
     discount = discounts(batch.terminated, batch.truncated, cfg.gamma)
 
     def value(critic, obs):
-        return algorithm.value(critic, obs, learner.plan)
+        return networks.value(critic, obs, learner.plan)
 
     @jax.jit
     def targets(critic):

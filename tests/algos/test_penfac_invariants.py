@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from penfac.algos import networks
 from penfac.algos import penfac as algorithm
 from penfac.types import Transitions
 
@@ -162,7 +163,7 @@ def test_rewards_that_are_all_0_give_no_nan(settings, make_learner, batch, updat
     quiet = batch._replace(reward=jnp.zeros_like(batch.reward))
     new, metrics = update(learner.state, quiet, learner.plan, learner.numbers)
     assert metrics.finite
-    assert algorithm.all_finite(new)
+    assert networks.all_finite(new)
 
 
 @pytest.mark.parametrize("end", ["terminated", "truncated", "cut"])
@@ -235,8 +236,8 @@ def test_statistics_that_overflow_are_seen(make_learner, batch, update):
     learner = make_learner()
     far = batch._replace(obs=batch.obs.at[4].set(1e20))
     new, metrics = update(learner.state, far, learner.plan, learner.numbers)
-    assert algorithm.all_finite(metrics)
-    assert algorithm.all_finite((new.actor, new.critic))
+    assert networks.all_finite(metrics)
+    assert networks.all_finite((new.actor, new.critic))
     assert not metrics.finite
 
 

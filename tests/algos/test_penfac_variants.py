@@ -12,6 +12,7 @@ from penfac.algos import ALGORITHMS
 from penfac.algos import penfac as algorithm
 from penfac.algos.penfac_config import RANGES, Config, check, numbers, plan
 from penfac.configs import from_values, known_fields, to_values
+from penfac.engines.base import moment
 from penfac.errors import ConfigError
 
 WORDS = [
@@ -20,6 +21,7 @@ WORDS = [
     if typing.get_origin(kind) is typing.Literal
     for word in typing.get_args(kind)
 ]
+UPDATES = {}  # compiled, by the function they are
 # the paper's tasks, by names that Gymnasium, PyBullet and Roboschool give them
 ENV_IDS = (
     "Hopper-v5",
@@ -95,37 +97,80 @@ def test_a_linear_policy_without_hidden_layers_runs(make_learner, batch, update)
 # --- presets --------------------------------------------------------------------------
 
 
+PRESETS = [
+    (name, preset)
+    for name, a in ALGORITHMS.items()
+    for preset in presets.names(a.presets)
+]
+
+
+def settings_of(algo: str, preset: str, env_id: str) -> dict:
+    a = ALGORITHMS[algo]
+    return presets.preset(a.presets, preset, env_id) | dict(a.overrides)
+
+
+def test_the_presets_are_those_of_the_documentation():
+    """Every algorithm has `tuned`, first; the paper's are where it has a table."""
+    found = {a.presets: presets.names(a.presets) for a in ALGORITHMS.values()}
+    assert found == {
+        "penfac": ("tuned", "authors", "paper"),
+        "online": ("tuned",),
+        "ddpg": ("tuned", "ddrl", "baselines"),
+        "td3": ("tuned",),
+        "ppo": ("tuned", "authors"),
+    }
+
+
 @pytest.mark.parametrize("env_id", ENV_IDS)
-@pytest.mark.parametrize("name", presets.NAMES)
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize(("algo", "name"), PRESETS)
 def test_every_preset_is_a_config_that_passes(algo, name, env_id):
     """Every preset, algorithm and task: typed, in range, and JSON gives it back."""
     a = ALGORITHMS[algo]
-    cfg = from_values(a.config, presets.preset(algo, name, env_id) | a.overrides)
+    cfg = from_values(a.config, settings_of(algo, name, env_id))
     a.check(cfg)
     assert from_values(a.config, to_values(cfg)) == cfg
+    for key, value in a.overrides.items():
+        assert getattr(cfg, key) == value
     if algo == "nfac":
         assert (cfg.actor_update, cfg.trust_region) == ("cacla", False)
 
 
-@pytest.mark.parametrize("name", presets.NAMES)
-@pytest.mark.parametrize("algo", ALGORITHMS)
-def test_every_preset_learns_from_a_batch(algo, name, spec, batch, update):
-    """Two finite updates of every preset, with small networks."""
+def online_rows(batch):
+    """What an online algorithm sees: one step of one world."""
+    return jax.tree.map(lambda x: x[:1], batch)
+
+
+@pytest.mark.parametrize(("algo", "name"), PRESETS)
+def test_every_preset_learns_from_a_batch(algo, name, spec, batch):
+    """Two finite updates of every preset, with small networks; they move the policy."""
     a = ALGORITHMS[algo]
-    cfg = from_values(a.config, presets.preset(algo, name, "Hopper-v5") | a.overrides)
+    cfg = from_values(a.config, settings_of(algo, name, "Hopper-v5"))
     cfg = dataclasses.replace(cfg, actor_hidden=(8,), critic_hidden=(8,))
+    if hasattr(cfg, "replay"):  # so that two small batches are enough to learn from
+        cfg = dataclasses.replace(
+            cfg, replay=1000, learning_starts=10, gradient_steps=4, batch_size=8
+        )
+    if a.presets == "online":
+        batch = online_rows(batch)
+    a.check(cfg)
     shape, values = a.plan(cfg, spec), a.numbers(cfg)
-    state = a.init(jax.random.key(0), shape, values)
-    for _ in range(2):
-        state, metrics = update(state, batch, shape, values)
+    program = UPDATES.setdefault(a.update, jax.jit(a.update, static_argnums=2))
+    state = first = a.init(jax.random.key(0), shape, values)
+    for k in range(2):
+        now = moment(0, k, 0, np.float32(k / 2), np.float32(cfg.sigma))
+        state, metrics = program(state, batch, shape, values, now)
         assert metrics.finite
+    obs = batch.obs
+    moved = a.mu(state, obs, shape, values) != a.mu(first, obs, shape, values)
+    assert moved.any()
 
 
-def test_tuned_is_the_config_by_default():
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_tuned_is_the_config_by_default(algo):
     """No setting, one meaning: but for a task's own block `tuned` adds nothing."""
-    values = presets.preset("penfac", "tuned", "Pendulum-v1")
-    assert from_values(Config, values) == Config()
+    config = ALGORITHMS[algo].config
+    values = presets.preset(ALGORITHMS[algo].presets, "tuned", "Pendulum-v1")
+    assert from_values(config, values) == config()
 
 
 # --- arms of a study ------------------------------------------------------------------

@@ -132,7 +132,7 @@ def test_an_evaluation_leaves_everything_as_it_was(single):
     def returns(number: int, fixed: bool) -> list[float]:
         due = [(0, Counters(evaluations=number))]
         ((_, played),) = engine.evaluate(due, 1, fixed)
-        return played[0]
+        return played["mean"][0]
 
     assert returns(0, True) == returns(5, True) == returns(0, False)
     assert len({r for n in range(4) for r in returns(n, False)}) == 4
@@ -143,7 +143,8 @@ def test_an_evaluation_is_an_episode_of_its_own_stream(single):
     """Played by hand from the state that (seed, EVAL_RESET, 0, 0) names, the policy earns
     what the engine says; from the state of training's first episode it does not."""
     engine, _ = single
-    ((_, (returns, lengths, ended)),) = engine.evaluate([(0, Counters())], 1, True)
+    ((_, played),) = engine.evaluate([(0, Counters())], 1, True)
+    returns, lengths, ended = played["mean"]
     policy, env = engine.policy(0), BUILT_IN[ENV]
     seed = engine.groups[0].seeds[:1]
     which = jnp.zeros((1, 1), jnp.uint32)
@@ -230,10 +231,8 @@ def test_the_floor_in_steps_counts_whole_time_limits():
         (4, 1001, 21),
         (30, 1000, 30),
     ):
-        cfg = make_job(
-            ENV, episodes_per_update=episodes, min_steps_per_update=floor
-        ).cfg
-        assert episodes_for(cfg, env) == expected
+        job = make_job(ENV, episodes_per_update=episodes, min_steps_per_update=floor)
+        assert episodes_for(job.collecting, env) == expected
 
 
 def test_a_time_limit_of_one_s_own_reaches_the_program():

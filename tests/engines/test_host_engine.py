@@ -110,7 +110,7 @@ def test_an_evaluation_leaves_everything_as_it_was(engine):
     def returns(number: int, fixed: bool) -> list[float]:
         due = [(0, Counters(evaluations=number))]
         ((_, played),) = engine.evaluate(due, 4, fixed)
-        return played[0]
+        return played["mean"][0]
 
     assert returns(0, True) == returns(5, True) == returns(0, False)
     assert len(set(returns(0, False) + returns(1, False) + returns(2, False))) == 12
@@ -153,7 +153,7 @@ def test_counters_beyond_32_bits(engine):
     assert digest(began, 0) != there
 
 
-def cheap_update(state, batch, plan, numbers):
+def cheap_update(state, batch, plan, numbers, now):
     """An update that only looks at how long its batch is."""
     zero = jax.numpy.zeros(())
     steps = jax.numpy.sum(batch.mask)
@@ -205,7 +205,8 @@ def test_running_worlds_resume_bit_for_bit(env_id):
 def test_the_policy_is_what_evaluation_plays(engine):
     """The policy handed out earns, in a loop of one's own, what an evaluation says."""
     finish(engine, 3, never(STEPS))
-    ((_, (returns, lengths, _)),) = engine.evaluate([(0, Counters())], 3, True)
+    ((_, played),) = engine.evaluate([(0, Counters())], 3, True)
+    returns, lengths, _ = played["mean"]
     policy, evaluator = engine.policy(0), engine.evaluator
     for k in range(3):
         world = evaluator.worlds.worlds[k]

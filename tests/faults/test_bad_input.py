@@ -150,7 +150,7 @@ def test_nonsense_is_2(options, words):
         (["resume", "."], [".", "no config.json"]),
         (["eval", "."], [".", "no config.json"]),
         (["eval", ".", "--episodes", "0"], ["--episodes 0", "at least 1"]),
-        (["presets", "ppo"], ["ppo", "penfac, nfac"]),
+        (["presets", "sarsa"], ["sarsa", "penfac, nfac"]),
     ],
     ids=lambda x: " ".join(x),
 )

@@ -6,13 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from penfac.algos import ALGORITHMS
-from penfac.algos.penfac import State, running_inputs, value
+from penfac.algos.networks import running_inputs, value
+from penfac.algos.penfac import State
 from penfac.algos.penfac_config import Numbers, Plan
+from penfac.core.noise import Exploration
 from penfac.core.normalise import normalise
 from penfac.engines.device import episodes_for
 from penfac.envs.base import JaxEnv
 from penfac.randomness import Stream
-from penfac.rollout.device import collect_episodes
+from penfac.rollout.device import Noise, collect_episodes
 
 ALGORITHM = ALGORITHMS["penfac"]
 UPDATE = jax.jit(ALGORITHM.update, static_argnums=2)
@@ -34,7 +36,8 @@ class Learner:
         self.played = 0
 
     def update(self, times: int) -> "Learner":
-        collect = collector(self.env, self.plan, self.episodes, self.cfg.exploration)
+        how = self.algo.collecting(self.cfg).exploration
+        collect = collector(self.env, self.plan, self.episodes, how)
         sigma = jnp.full(1, self.cfg.sigma, jnp.float32)
         for _ in range(times):
             first = jnp.array([self.played], jnp.uint32)
@@ -52,17 +55,18 @@ class Learner:
         return value_of(self.state, obs, self.plan, self.numbers)
 
 
-def collector(env: JaxEnv, plan: Plan, episodes: int, law: str):
+def collector(env: JaxEnv, plan: Plan, episodes: int, how: Exploration):
     """Whole episodes of one learner as one batch."""
 
     def collect(state, numbers, sigma, seeds, first):
         def mu(obs):
             return ALGORITHM.mu(state, obs[0], plan, numbers)[None]
 
-        batch, _ = collect_episodes(env, mu, law, sigma, seeds, first, episodes)
+        noise = Noise(how, sigma, jnp.zeros(1, bool))
+        batch, _ = collect_episodes(env, mu, noise, seeds, first, episodes)
         return jax.tree.map(lambda x: x[0], batch)
 
-    name = (env.spec.id, plan, episodes, law)
+    name = (env.spec.id, plan, episodes, how)
     if name not in COLLECTORS:
         COLLECTORS[name] = jax.jit(collect)
     return COLLECTORS[name]

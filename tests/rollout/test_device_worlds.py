@@ -7,12 +7,14 @@ import pytest
 from gymnasium.wrappers import TimeLimit
 from tests.rollout.worlds import LoneWorlds, opener
 
+from penfac.core.noise import Exploration
 from penfac.envs.adapter import JaxEnvAdapter
 from penfac.envs.base import JaxEnv, Outcome
 from penfac.envs.builtin import BUILT_IN
 from penfac.policy import ActionScale
 from penfac.randomness import Stream
 from penfac.rollout.device import (
+    Noise,
     collect_episodes,
     collect_steps,
     play_episodes,
@@ -55,17 +57,23 @@ def linear_mu(gain):
     return lambda obs: jnp.tanh(jnp.einsum("lwn,lnm->lwm", obs, gain))
 
 
+def around_mu(sigma) -> Noise:
+    """Truncated noise of every learner, no uniform actions."""
+    sigma = jnp.asarray(sigma)
+    return Noise(Exploration("truncated"), sigma, jnp.zeros(len(sigma), bool))
+
+
 @jax.jit
 def episodes_of(gain, sigma, seeds, first):
     return collect_episodes(
-        RANDOM_END, linear_mu(gain), "truncated", sigma, seeds, first, EPISODES
+        RANDOM_END, linear_mu(gain), around_mu(sigma), seeds, first, EPISODES
     )
 
 
 @jax.jit
 def steps_of(gain, sigma, seeds, worlds):
     return collect_steps(
-        RANDOM_END, linear_mu(gain), "truncated", sigma, seeds, worlds, STEPS
+        RANDOM_END, linear_mu(gain), around_mu(sigma), seeds, worlds, STEPS
     )
 
 
@@ -409,9 +417,7 @@ def test_host_and_device_collect_the_same_transitions(env_id, limit):
 
     batch, _ = jax.device_get(
         jax.jit(
-            lambda: collect_episodes(
-                env, mu, "truncated", jnp.array([0.1]), seeds, first, count
-            )
+            lambda: collect_episodes(env, mu, around_mu([0.1]), seeds, first, count)
         )()
     )
     number = first[:, None] + jnp.arange(count)
@@ -424,10 +430,10 @@ def test_host_and_device_collect_the_same_transitions(env_id, limit):
         def __init__(self):
             self.t = 0
 
-        def __call__(self, obs, uniform):
+        def __call__(self, obs, uniform, drift):
             now = actions[self.alive(), self.t]
             self.t += 1
-            return now
+            return now, drift
 
         def alive(self):
             return np.flatnonzero(rows(batch, 0, count).mask[:, self.t])
@@ -488,8 +494,7 @@ def test_no_loop_over_time_is_batched():
         lambda: collect_episodes(
             RANDOM_END,
             linear_mu(gains()),
-            "truncated",
-            SIGMA,
+            around_mu(SIGMA),
             SEEDS,
             first_number(0, 0, 0),
             W,
@@ -540,13 +545,13 @@ def test_a_world_that_breaks_leaves_no_data_behind(whole):
     nothing non-finite is anywhere, and the other worlds are whole."""
     if whole:
         batch, finished = collect_episodes(
-            FRAGILE, linear_mu(gains()), "truncated", SIGMA, SEEDS, first_number(0, 7, 9), 40
+            FRAGILE, linear_mu(gains()), around_mu(SIGMA), SEEDS, first_number(0, 7, 9), 40
         )  # fmt: skip
         count = 40
     else:
         worlds, count = start_worlds(FRAGILE, SEEDS, 12), 12
         _, batch, finished = collect_steps(
-            FRAGILE, linear_mu(gains()), "truncated", SIGMA, SEEDS, worlds, 16
+            FRAGILE, linear_mu(gains()), around_mu(SIGMA), SEEDS, worlds, 16
         )
     broken = np.asarray(finished.broken)
     assert broken.any()

@@ -16,6 +16,7 @@ from tests.rollout.worlds import (
     tagged,
 )
 
+from penfac.core.noise import Exploration
 from penfac.envs.gym import EnvOptions, open_world
 from penfac.envs.worlds import GymWorlds
 from penfac.errors import EnvironmentFault
@@ -178,7 +179,7 @@ def test_actions_follow_mu(law):
     """Actions scatter around mu(s) with standard deviation sigma, both as asked for."""
     sigma, gain = 0.05, 0.01
     worlds = LoneWorlds(opener(lambda _: Wanderer(500)), SEED, 4)
-    act = Explorer(linear(2, 2, gain), law, sigma)
+    act = Explorer(linear(2, 2, gain), Exploration(law), sigma)
     batch, *_ = worlds.collect_episodes(act, 0, 4, 1)
     noise = batch.action - gain * batch.obs.sum(axis=1, keepdims=True)
     n = noise.size
@@ -307,16 +308,23 @@ def test_running_worlds_go_on_across_batches():
     assert sorted(returns) == sorted(sums)
 
 
+@pytest.mark.parametrize(
+    ("how", "sigma"),
+    [(Exploration("truncated"), 0.3), (Exploration("ou", theta=0.15, dt=0.01), 3.0)],
+    ids=["truncated", "ou"],
+)
 @pytest.mark.parametrize("before", [0, 1, 2, 3])
-def test_a_restored_world_goes_on_bit_for_bit(before):
+def test_a_restored_world_goes_on_bit_for_bit(before, how, sigma):
     """From a snapshot, other worlds play the next batches with the same bits: where the
-    noise block is just used up (128 = 2 x 64), inside one, and at the very start."""
-    act, steps = Explorer(linear(2, 2, 0.01), "truncated", 0.3), 64
+    noise block is just used up (128 = 2 x 64), inside one, and at the very start. Noise
+    that remembers goes on from where it stood."""
+    act, steps = Explorer(linear(2, 2, 0.01), how, sigma), 64
     make = opener(lambda _: Wanderer(300))
     worlds, following = LoneWorlds(make, SEED, 3), 0
     for _ in range(before):
         *_, following = worlds.collect_steps(act, following, steps)
     standing = worlds.snapshot()
+    assert standing.drift.any() == (how.law == "ou" and before > 0)
     other = LoneWorlds(make, SEED, 3)
     other.restore(standing)
     for _ in range(4):

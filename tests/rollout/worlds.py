@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from penfac.core.noise import Exploration
 from penfac.envs.gym import EnvOptions, Watch, World
 from penfac.envs.worlds import GymWorlds
 from penfac.policy import PolicyWeights
@@ -182,4 +183,4 @@ def linear(n: int, m: int, gain: float = 0.0) -> PolicyWeights:
 
 def pure_noise(n: int, m: int = 2, sigma: float = 0.1) -> Explorer:
     """Actions are the noise and nothing else; at 0.1 the bounds are ten sigma away."""
-    return Explorer(linear(n, m), "clipped", sigma)
+    return Explorer(linear(n, m), Exploration("clipped"), sigma)

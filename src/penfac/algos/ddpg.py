@@ -55,12 +55,13 @@ from penfac.core.normalise import (
 )
 from penfac.core.returns import ddrl_n_step_returns, n_step_returns
 from penfac.core.trust_region import action_distance
-from penfac.nets import Layers, init_layers, mlp
+from penfac.nets import init_layers, mlp
 from penfac.policy import PolicyWeights
 from penfac.replay import Replay, append, replay_init, sample, state_behind
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]
+Critics = list[tuple[Float[Array, "K _ _"], Float[Array, "K _"]]]  # K networks at once
 
 
 class Networks(NamedTuple):
@@ -68,7 +69,7 @@ class Networks(NamedTuple):
 
     actor: Actor
     batch_stats: BatchStats
-    critics: Layers  # with a leading axis: 1 or 2 of them
+    critics: Critics
 
 
 class Learner(NamedTuple):
@@ -165,7 +166,7 @@ def behaviour(state: State) -> State:
 
 
 def q_values(
-    critics: Layers,
+    critics: Critics,
     obs: Float[Array, "*b n"],
     action: Float[Array, "*b m"],
     inputs: Inputs,
@@ -194,18 +195,18 @@ def update(
         learner, losses = learn(learner, replay, state.observed, key, plan, numbers)
         return learner, sums + losses
 
-    zero = jnp.zeros(3)
-    learner, sums = jax.lax.fori_loop(0, steps, step, (state.learner, zero))
-    losses = sums / jnp.maximum(steps, 1)
+    start = (state.learner, jnp.zeros(4))
+    learner, sums = jax.lax.fori_loop(0, steps, step, start)
+    critic_loss, q_mean = sums[:2] / jnp.maximum(steps, 1)
     observed = running_update(state.observed, batch.obs, batch.mask)
     new = State(learner, replay, observed, learner.online.actor, state.parameter_sigma)
     distance = jnp.zeros(())
     if plan.parameter_noise:
         new, distance = perturb(new, noise_key, plan, numbers)
     metrics = Metrics(
-        critic_loss=losses[0],
-        actor_loss=losses[1],
-        q_mean=losses[2],
+        critic_loss=critic_loss,
+        actor_loss=sums[2] / jnp.maximum(sums[3], 1),
+        q_mean=q_mean,
         replayed=jnp.minimum(replay.total, plan.replay),
         gradient_steps=steps,
         parameter_sigma=new.parameter_sigma,
@@ -224,8 +225,9 @@ def learn(
     key: PRNGKeyArray,
     plan: Plan,
     numbers: Numbers,
-) -> tuple[Learner, Float[Array, "3"]]:
-    """One gradient step of the critics and, when it is due, of the actor."""
+) -> tuple[Learner, Float[Array, "4"]]:
+    """One gradient step of the critics and, when it is due, of the actor; the critics'
+    loss, the mean of Q, the actor's loss, and whether it was due."""
     sample_key, smooth_key = jax.random.split(key)
     rows = minibatch(replay, sample_key, plan, numbers)
     inputs = running_inputs(observed, numbers.critic_running, numbers.obs_clip)
@@ -254,8 +256,7 @@ def learn(
         lambda: improve_actor(learner, rows.obs, observed, inputs, plan, numbers),
         lambda: (learner, jnp.zeros(())),
     )
-    actor_loss = actor_loss * numbers.actor_delay  # the mean over those that were due
-    return learner, jnp.stack([loss, actor_loss, jnp.mean(q)])
+    return learner, jnp.stack([loss, jnp.mean(q), actor_loss, due.astype(q.dtype)])
 
 
 def minibatch(
@@ -330,7 +331,7 @@ def improve_actor(
     return learner._replace(online=online, target=target, actor_opt=actor_opt), value
 
 
-def half_squares(layers: Layers) -> Scalar:
+def half_squares(layers: Critics) -> Scalar:
     """Half the sum of squares of all weights and biases: L2, as the authors' Caffe."""
     return 0.5 * sum((jnp.sum(x**2) for x in jax.tree.leaves(layers)), jnp.zeros(()))
 

@@ -124,6 +124,11 @@ def check(cfg: Config) -> None:
             f"replay = {cfg.replay}: needs at least learning_starts = "
             f"{cfg.learning_starts}"
         )
+    if cfg.ou_theta * cfg.ou_dt >= 2:
+        raise ConfigError(
+            f"ou_theta = {cfg.ou_theta}: times ou_dt = {cfg.ou_dt} it needs to be below "
+            "2, or the noise grows without end"
+        )
     if cfg.collect == "episodes" and cfg.rounds > 1:
         raise ConfigError(f"rounds = {cfg.rounds}: needs collect = steps")
 

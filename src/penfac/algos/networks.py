@@ -1,6 +1,6 @@
 """What every algorithm builds its actor and critic from, and how a state enters them."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,37 +39,14 @@ class Inputs(NamedTuple):
     clip: Scalar
 
 
-class ActorPlan(Protocol):
-    """What shapes an actor."""
-
-    @property
-    def obs_dim(self) -> int: ...
-    @property
-    def action_dim(self) -> int: ...
-    @property
-    def actor_hidden(self) -> tuple[int, ...]: ...
-    @property
-    def activation(self) -> str: ...
-    @property
-    def actor_output(self) -> str: ...
-    @property
-    def init(self) -> str: ...
-    @property
-    def batch_norm(self) -> bool: ...
+# each algorithm has its own; what is read of it here has the same name in all of them
+Plan = (
+    Any  # obs_dim, action_dim, actor_hidden, activation, actor_output, init, batch_norm
+)
+Numbers = Any  # actor_running, actor_batch_norm, obs_clip
 
 
-class ActorNumbers(Protocol):
-    """Which normalisation this learner has, as numbers."""
-
-    @property
-    def actor_running(self) -> Bool[Array, ""]: ...
-    @property
-    def actor_batch_norm(self) -> Bool[Array, ""]: ...
-    @property
-    def obs_clip(self) -> Scalar: ...
-
-
-def init_actor(key: PRNGKeyArray, plan: ActorPlan) -> Actor:
+def init_actor(key: PRNGKeyArray, plan: Plan) -> Actor:
     n, m = plan.obs_dim, plan.action_dim
     layers = init_layers(key, (n, *plan.actor_hidden, m), plan.init, 0.01)
     return Actor(jnp.ones(n), jnp.zeros(n), layers)
@@ -94,7 +71,7 @@ def batch_norm_inputs(moments, otherwise: Inputs, on: Bool[Array, ""]) -> Inputs
 
 
 def actor_inputs(
-    observed: Running, batch_stats: BatchStats, plan: ActorPlan, numbers: ActorNumbers
+    observed: Running, batch_stats: BatchStats, plan: Plan, numbers: Numbers
 ) -> Inputs:
     """What acting sees: running statistics always."""
     inputs = running_inputs(observed, numbers.actor_running, numbers.obs_clip)
@@ -105,7 +82,7 @@ def actor_inputs(
 
 
 def actor_mean(
-    actor: Actor, obs: Float[Array, "*b n"], inputs: Inputs, plan: ActorPlan
+    actor: Actor, obs: Float[Array, "*b n"], inputs: Inputs, plan: Plan
 ) -> Float[Array, "*b m"]:
     """mu_theta(s), in [-1, 1] by tanh, or linear for a linear policy."""
     x = normalise(obs, *inputs)
@@ -115,7 +92,7 @@ def actor_mean(
     return jnp.tanh(out) if plan.actor_output == "tanh" else out
 
 
-def value(critic: Layers, x: Float[Array, "*b n"], plan: Any) -> Float[Array, " *b"]:
+def value(critic: Layers, x: Float[Array, "*b n"], plan: Plan) -> Float[Array, " *b"]:
     """V(s), on observations that are normalised already."""
     return mlp(critic, x, plan.activation)[..., 0]
 
@@ -132,9 +109,8 @@ compiled_running_inputs = jax.jit(running_inputs)
 compiled_actor_inputs = jax.jit(actor_inputs, static_argnums=2)
 
 
-def policy_weights(inputs: Inputs, actor: Actor, plan: ActorPlan) -> PolicyWeights:
+def policy_weights(inputs: Inputs, actor: Actor, plan: Plan) -> PolicyWeights:
     """mu as numpy arrays: what the host collector plays and what is deployed."""
-    inputs, actor = jax.device_get((inputs, actor))
     return PolicyWeights(
         mean=np.asarray(inputs.mean),
         std=np.asarray(inputs.std),

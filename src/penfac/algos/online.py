@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 from jaxtyping import Bool, Float, PRNGKeyArray
@@ -81,6 +82,7 @@ class Judged(NamedTuple):
     critic_grad: Layers
     actor_grad: Layers
     w_grad: Any
+    pulled: Bool[Array, ""]  # nothing pulls: the actor rests, whatever Adam remembers
 
 
 def init(key: PRNGKeyArray, plan: Plan, numbers: Numbers) -> State:
@@ -164,6 +166,12 @@ def update(
         step, own = optimiser(lr, plan, numbers), getattr(state, name)
         change, opt = step.update(grad, getattr(state, f"{name}_opt"))
         moved |= {name: optax.apply_updates(own, change), f"{name}_opt": opt}
+    for name in ("actor", "actor_opt"):
+        moved[name] = jax.tree.map(
+            lambda new, old: jnp.where(judged.pulled, new, old),
+            moved[name],
+            getattr(state, name),
+        )
     observed = running_update(state.observed, batch.obs, batch.mask)
     new = State(**moved, observed=observed)
     metrics = Metrics(
@@ -203,7 +211,7 @@ def judged_by_v(
             actor_mean(a, batch.obs, inputs, plan), batch.action, weight
         )
     )(state.actor)
-    return Judged(delta, critic_grad, actor_grad, ())
+    return Judged(delta, critic_grad, actor_grad, (), jnp.any(weight != 0))
 
 
 def judged_by_compatible_q(
@@ -235,7 +243,7 @@ def judged_by_compatible_q(
             )
         )
     )(state.actor)
-    return Judged(delta, critic_grad, actor_grad, w_grad)
+    return Judged(delta, critic_grad, actor_grad, w_grad, jnp.bool_(True))
 
 
 def judged_by_q_network(
@@ -261,15 +269,17 @@ def judged_by_q_network(
         action = actor_mean(actor, batch.obs, inputs, plan)
         return dpg_loss(share * q(state.critic, batch.obs, action))
 
-    return Judged(delta, critic_grad, jax.grad(actor_loss)(state.actor), ())
+    actor_grad = jax.grad(actor_loss)(state.actor)
+    return Judged(delta, critic_grad, actor_grad, (), jnp.bool_(True))
 
 
 def policy(state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
     """mu as numpy arrays."""
     clip = numbers.obs_clip
     inputs = compiled_running_inputs(state.observed, numbers.actor_running, clip)
-    n = plan.obs_dim
-    actor = Actor(jnp.ones(n), jnp.zeros(n), state.actor)
+    scale: Any = np.ones(plan.obs_dim, "f")
+    shift: Any = np.zeros(plan.obs_dim, "f")
+    actor = Actor(scale, shift, state.actor)
     weights = policy_weights(inputs, actor, plan)
     return weights._replace(tiling=plan.tiling)
 

@@ -169,8 +169,8 @@ def update(
     returned = returns_seen(state, batch, plan, numbers)
     samples = prepare(state._replace(returned=returned), batch, plan, numbers, now)
     samples = padded(samples, plan.minibatches)
-    clip = annealed(numbers.clip, numbers.clip_end, now.progress)  # type: ignore[arg-type]
-    lr = annealed(numbers.lr, numbers.lr_end, now.progress)  # type: ignore[arg-type]
+    clip = annealed(numbers.clip, numbers.clip_end, now.progress)
+    lr = annealed(numbers.lr, numbers.lr_end, now.progress)
     lr = lr * state.step_factor
     clip, lr = jnp.asarray(clip), jnp.asarray(lr)
 

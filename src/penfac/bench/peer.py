@@ -1,23 +1,26 @@
 # pyright: reportMissingImports=false
-"""Stable-Baselines3 PPO with VecNormalize, the way its users run it on HalfCheetah."""
+"""Stable-Baselines3: its speed, and what it learns with the hyperparameters of ours."""
 
 import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
+import numpy as np
 import torch
-from stable_baselines3 import PPO
+from stable_baselines3 import DDPG, PPO, TD3
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from penfac.bench.contest import Race, judged, settings
 
 ENV = "HalfCheetah-v5"
 LIMIT = 1_000_000
 
 
 def make(envs: int) -> VecNormalize:
-    import gymnasium
-
     return VecNormalize(DummyVecEnv([lambda: gymnasium.make(ENV) for _ in range(envs)]))
 
 
@@ -102,3 +105,66 @@ def seconds_to_return(
         )
         times.append((seconds, judge.reached is not None))
     return times
+
+
+# --- the same hyperparameters on both sides ---------------------------------------------
+
+
+def vector(env_id: str, count: int) -> DummyVecEnv:
+    return DummyVecEnv([lambda: gymnasium.make(env_id) for _ in range(count)])
+
+
+def same_ppo(race: Race, seed: int) -> PPO:
+    ours = settings("ppo", race)
+    env: Any = vector(race.env, ours["worlds"])
+    if ours["normalise_obs"]:
+        env = VecNormalize(env, gamma=ours["gamma"])
+    batch = ours["worlds"] * ours["steps_per_world"] // ours["minibatches"]
+    return PPO(
+        "MlpPolicy", env, n_steps=ours["steps_per_world"], batch_size=batch,
+        n_epochs=ours["epochs"], learning_rate=ours["lr"], gamma=ours["gamma"],
+        gae_lambda=ours["lam"], seed=seed, device="cpu",
+    )  # fmt: skip
+
+
+def same_ddpg(algo: str, race: Race, seed: int) -> DDPG | TD3:
+    ours, env = settings(algo, race), gymnasium.make(race.env)
+    dimensions = int(np.prod(env.action_space.shape or ()))
+    noise = NormalActionNoise(np.zeros(dimensions), ours["sigma"] * np.ones(dimensions))
+    kind = {"ddpg": DDPG, "td3": TD3}[algo]
+    return kind(
+        "MlpPolicy", env, learning_rate=ours["actor_lr"], buffer_size=ours["replay"],
+        learning_starts=ours["learning_starts"], batch_size=ours["batch_size"],
+        tau=ours["tau"], gamma=ours["gamma"], gradient_steps=ours["gradient_steps"],
+        train_freq=(ours["steps_per_world"], "step"), action_noise=noise, seed=seed,
+        policy_kwargs={"net_arch": list(ours["actor_hidden"])}, device="cpu",
+    )  # fmt: skip
+
+
+def peer_score(algo: str, race: Race, seed: int) -> float:
+    """What Stable-Baselines3 reaches in the same number of steps."""
+    torch.set_num_threads(1)
+    model = same_ppo(race, seed) if algo == "ppo" else same_ddpg(algo, race, seed)
+    model.learn(race.steps[algo])
+    training: Any = model.get_env()
+    normalised = isinstance(training, VecNormalize)
+
+    def act(obs: np.ndarray) -> np.ndarray:
+        seen = training.normalize_obs(obs) if normalised else obs
+        return model.predict(seen, deterministic=True)[0]
+
+    return judged(act, race)
+
+
+def same_steps_per_second(algo: str, race: Race, steps: int) -> float:
+    """While it learns, the better of one and two threads."""
+    rates = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        model = same_ppo(race, 0) if algo == "ppo" else same_ddpg(algo, race, 0)
+        warm = 2048 if algo == "ppo" else settings(algo, race)["learning_starts"] + 500
+        model.learn(warm)
+        started = time.perf_counter()
+        model.learn(steps, reset_num_timesteps=False)
+        rates.append(steps / (time.perf_counter() - started))
+    return max(rates)

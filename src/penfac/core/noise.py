@@ -15,11 +15,12 @@ from jax import Array
 from jaxtyping import Float, PRNGKeyArray, Shaped
 
 Actions = Shaped[Any, " *b"]
+Sigma = Float[Any, "..."] | float  # one number, or one for each dimension
 
 
 def truncated_gaussian(
     mu: Actions,
-    sigma: Float[Any, ""] | float,
+    sigma: Sigma,
     uniform: Actions,
     special: ModuleType = jax.scipy.special,
 ) -> Actions:
@@ -36,7 +37,7 @@ def truncated_gaussian(
 
 def clipped_gaussian(
     mu: Actions,
-    sigma: Float[Any, ""] | float,
+    sigma: Sigma,
     uniform: Actions,
     special: ModuleType = jax.scipy.special,
 ) -> Actions:
@@ -46,7 +47,7 @@ def clipped_gaussian(
 
 def gaussian(
     mu: Actions,
-    sigma: Float[Any, ""] | float,
+    sigma: Sigma,
     uniform: Actions,
     special: ModuleType = jax.scipy.special,
 ) -> Actions:
@@ -56,7 +57,7 @@ def gaussian(
 
 def nothing(
     mu: Actions,
-    sigma: Float[Any, ""] | float,
+    sigma: Sigma,
     uniform: Actions,
     special: ModuleType = jax.scipy.special,
 ) -> Actions:
@@ -74,7 +75,7 @@ EXPLORATION_LAWS = {
 
 def ornstein_uhlenbeck(
     x: Actions,
-    sigma: Float[Any, ""] | float,
+    sigma: Sigma,
     uniform: Actions,
     theta: float,
     dt: float,
@@ -102,7 +103,7 @@ class Exploration(NamedTuple):
 def explore(
     how: Exploration,
     mu: Actions,
-    sigma: Float[Any, ""] | float,
+    sigma: Sigma,
     uniform: Actions,
     drift: Actions,
     special: ModuleType = jax.scipy.special,
@@ -120,6 +121,7 @@ def anywhere(uniform: Actions) -> Actions:
     return 2 * uniform - 1
 
 
+Number = Float[Any, ""] | float
 PARAMETER_NOISE_FACTOR = 1.01
 
 
@@ -144,8 +146,6 @@ def adapt_parameter_noise(
     return jnp.where(distance > target, sigma / factor, sigma * factor)
 
 
-def annealed(
-    start: float, end: float, progress: Float[Any, ""] | float
-) -> Float[Any, ""] | float:
-    """sigma on a straight line from `start` to `end` as progress goes from 0 to 1."""
+def annealed(start: Number, end: Number, progress: Number) -> Number:
+    """On a straight line from `start` to `end` as progress goes from 0 to 1."""
     return start + (end - start) * progress

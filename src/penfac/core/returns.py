@@ -7,11 +7,11 @@ from jaxtyping import Bool, Float, Int
 
 
 def discounts(
-    terminated: Bool[Array, " N"],
-    truncated: Bool[Array, " N"],
+    terminated: Bool[Array, " *N"],
+    truncated: Bool[Array, " *N"],
     gamma: Float[Array, ""] | float,
     bootstrap: Float[Array, ""] | float = 1.0,
-) -> Float[Array, " N"]:
+) -> Float[Array, " *N"]:
     """gamma where the future counts, 0 where s_{t+1} is absorbing.
 
     `bootstrap` = 0 also cuts the future at a time limit, as the authors' runs did

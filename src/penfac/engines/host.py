@@ -102,6 +102,8 @@ class HostEngine:
         self, due: list[tuple[int, Counters]]
     ) -> Iterator[tuple[int, Progress | PenfacError]]:
         """All collect in lock-step, then each learns from its own batch."""
+        if not due:
+            return
         turns = {i: Turn(c, self.states[i], c.episode) for i, c in due}
         self.job.poll()
         for i, turn in turns.items():  # a resumed run has used up its restarts too

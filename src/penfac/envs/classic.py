@@ -45,6 +45,8 @@ PENDULUM = JaxEnv(
         -TORQUE,
         TORQUE,
         200,
+        np.array([-1, -1, -MAX_SPEED], np.float32),
+        np.array([1, 1, MAX_SPEED], np.float32),
     ),
     reset=_pendulum_reset,
     observe=_pendulum_observe,
@@ -77,7 +79,15 @@ def _car_step(state, action, key):
 
 
 MOUNTAIN_CAR = JaxEnv(
-    spec=EnvSpec("penfac/MountainCarContinuous-v0", 2, -FORCE, FORCE, 999),
+    spec=EnvSpec(
+        "penfac/MountainCarContinuous-v0",
+        2,
+        -FORCE,
+        FORCE,
+        999,
+        np.array([MIN_POSITION, -MAX_CAR_SPEED], np.float32),
+        np.array([MAX_POSITION, MAX_CAR_SPEED], np.float32),
+    ),
     reset=_car_reset,
     observe=lambda state: state,
     step=_car_step,

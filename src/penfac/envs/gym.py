@@ -113,8 +113,10 @@ class World:
                 f"{self.id}: has no time limit, so an episode may never end; "
                 "give one with --max-episode-steps N"
             )
+        space: Any = self.env.observation_space
+        seen = (np.ravel(space.low), np.ravel(space.high))
         low, high = self.actions.low, self.actions.high
-        return EnvSpec(self.id, self.obs_dim, low, high, limit)
+        return EnvSpec(self.id, self.obs_dim, low, high, limit, *seen)
 
     def reset(self, seed: int) -> np.ndarray:
         self.watch.entered = time.monotonic()

@@ -26,6 +26,8 @@ def pack(steps: Transitions, length: int | None = None) -> Transitions:
     """Pad host arrays with zeros to `length`, or to their bucket; `mask` says which."""
     n = len(steps.reward)
     padding = (bucket(n) if length is None else length) - n
+    if padding == 0:
+        return steps
 
     def pad(x: np.ndarray) -> Any:
         return np.pad(x, [(0, padding)] + [(0, 0)] * (x.ndim - 1))

@@ -1,0 +1,94 @@
+"""`penfac bench parity`: do our baselines learn as well as Stable-Baselines3's?
+
+The same environment, hyperparameters, networks, number of gradient steps and initial
+states to be judged on; many seeds of each; Welch's interval of the difference.
+"""
+
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from penfac.algos import ALGORITHMS
+from penfac.bench.contest import HALFCHEETAH, PENDULUM, Race, judged, settings
+from penfac.engines.base import Counters, Job
+from penfac.engines.host import HostEngine
+from penfac.envs.gym import EnvOptions
+from penfac.train import count_update
+
+Say = Callable[[str], None]
+ALGOS = ("ppo", "ddpg", "td3")
+
+
+def our_score(algo: str, race: Race, seed: int) -> float:
+    """Train as many steps as the peer does, then be judged by mu."""
+    algorithm, steps = ALGORITHMS[algo], race.steps[algo]
+    cfg = algorithm.config(**(settings(algo, race) | dict(algorithm.overrides)))
+    job = Job(algorithm, cfg, race.env, EnvOptions(), steps)
+    engine, counters = HostEngine(job, [seed]), Counters()
+    while counters.step < steps:
+        [(_, progress)] = list(engine.advance([(0, counters)]))
+        if isinstance(progress, Exception):
+            raise progress
+        count_update(counters, progress)
+    policy = engine.policy(0)
+    engine.close()
+    return judged(policy, race)
+
+
+def compare(ours: list[float], theirs: list[float]) -> dict[str, float]:
+    """The difference of means, its 95 % interval (Welch), and the pooled deviation."""
+    a, b = np.asarray(ours), np.asarray(theirs)
+    interval = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
+    pooled = float(np.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2))
+    return {
+        "difference": float(a.mean() - b.mean()),
+        "low": float(interval.low),
+        "high": float(interval.high),
+        "pooled": pooled,
+    }
+
+
+def run(seeds: int, quick: bool, say: Say) -> dict[str, Any]:
+    figures = []
+    if importlib.util.find_spec("stable_baselines3") is None:
+        missing = 'needs pip install "penfac[peers]"'
+        figure = {
+            "figure": "against Stable-Baselines3",
+            "measured": missing,
+            "aim": "-",
+        }
+        return {"figures": [figure]}
+    from penfac.bench.peer import peer_score
+
+    for race in (PENDULUM,) if quick else (PENDULUM, HALFCHEETAH):
+        count = min(seeds, race.seeds)
+        for algo in ALGOS:
+            sides: dict[str, list[float]] = {"penfac": [], "SB3": []}
+            for seed in range(count):
+                for side, score in (("penfac", our_score), ("SB3", peer_score)):
+                    started = time.perf_counter()
+                    sides[side].append(score(algo, race, seed))
+                    seconds = time.perf_counter() - started
+                    say(
+                        f"  {algo} {race.env} seed {seed}: {side} "
+                        f"{sides[side][-1]:.1f} in {seconds:.0f} s"
+                    )
+            found = compare(sides["penfac"], sides["SB3"])
+            means = {side: statistics.fmean(x) for side, x in sides.items()}
+            figures.append(
+                {
+                    "figure": f"{algo} on {race.env}, {count} seeds each",
+                    "measured": f"{means['penfac']:.1f} against {means['SB3']:.1f}; "
+                    f"difference {found['difference']:+.1f} "
+                    f"[{found['low']:+.1f}, {found['high']:+.1f}], "
+                    f"{found['low'] / found['pooled']:+.2f} deviations at the low end",
+                    "aim": "low end above -0.8 deviations" if race is PENDULUM else "-",
+                    "scores": sides,
+                }
+            )
+    return {"figures": figures}

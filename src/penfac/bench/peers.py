@@ -1,0 +1,91 @@
+"""`penfac bench peers`: steps/s of our baselines against Stable-Baselines3's, on
+HalfCheetah-v5, with the same networks, minibatches and number of gradient steps."""
+
+import importlib.util
+import time
+from collections.abc import Callable
+from typing import Any
+
+from penfac.algos import ALGORITHMS
+from penfac.bench.contest import HALFCHEETAH, settings
+from penfac.bench.cpu import resident_megabytes
+from penfac.engines.base import Counters, Job
+from penfac.engines.host import HostEngine
+from penfac.envs.gym import EnvOptions
+from penfac.train import count_update
+
+Say = Callable[[str], None]
+
+
+def our_engine(algo: str, **more: Any) -> tuple[HostEngine, Counters]:
+    algorithm = ALGORITHMS[algo]
+    values = settings(algo, HALFCHEETAH) | dict(algorithm.overrides) | more
+    job = Job(
+        algorithm, algorithm.config(**values), HALFCHEETAH.env, EnvOptions(), 10**6
+    )
+    return HostEngine(job, [0]), Counters()
+
+
+def advance(engine: HostEngine, counters: Counters, steps: int) -> None:
+    end = counters.step + steps
+    while counters.step < end:
+        [(_, progress)] = list(engine.advance([(0, counters)]))
+        assert not isinstance(progress, Exception)  # noqa: S101
+        count_update(counters, progress)
+
+
+def our_steps_per_second(algo: str, steps: int) -> float:
+    """While it learns: compilation and random steps are over."""
+    engine, counters = our_engine(algo)
+    warm = 2 * 2048 if algo == "ppo" else settings(algo, HALFCHEETAH)["learning_starts"]
+    advance(engine, counters, warm + 500)
+    started, before = time.perf_counter(), counters.step
+    advance(engine, counters, steps)
+    rate = (counters.step - before) / (time.perf_counter() - started)
+    engine.close()
+    return rate
+
+
+def replay_megabytes() -> float:
+    """What a replay of 10^6 transitions adds to the process."""
+    engine, counters = our_engine("ddpg", replay=1000, learning_starts=500)
+    advance(engine, counters, 1000)
+    before = resident_megabytes()
+    large, counters = our_engine("ddpg", replay=1_000_000, learning_starts=500)
+    advance(large, counters, 1000)
+    grown = resident_megabytes() - before
+    engine.close()
+    large.close()
+    return grown
+
+
+def run(quick: bool, say: Say) -> dict[str, Any]:
+    figures = []
+
+    def add(figure: str, measured: str, aim: str) -> None:
+        figures.append({"figure": figure, "measured": measured, "aim": aim})
+        say(f"{figure}: {measured} (aim: {aim})")
+
+    add(
+        "a replay of 10^6 transitions, one learner",
+        f"{replay_megabytes():.0f} MB",
+        "under 250 MB",
+    )
+    if importlib.util.find_spec("stable_baselines3") is None:
+        add("against Stable-Baselines3", 'needs pip install "penfac[peers]"', "-")
+        return {"figures": figures}
+    from penfac.bench.peer import same_steps_per_second
+
+    for algo in ("ppo", "ddpg", "td3"):
+        steps = 8192 if algo == "ppo" else 2000
+        repeats = 1 if quick else 3
+        ours = max(our_steps_per_second(algo, 4 * steps) for _ in range(repeats))
+        peer = max(
+            same_steps_per_second(algo, HALFCHEETAH, steps) for _ in range(repeats)
+        )
+        add(
+            f"{algo}, steps/s while learning / SB3's",
+            f"{ours / peer:.1f} times ({ours:.0f} / {peer:.0f})",
+            "4 times",
+        )
+    return {"figures": figures}
