@@ -12,7 +12,8 @@ import typer.main
 import penfac
 import penfac.errors
 from penfac import catalogue, cli, presets, request, trial
-from penfac.algos.penfac import Metrics
+from penfac.algos import ALGORITHMS, ddpg, online, ppo
+from penfac.algos import penfac as penfac_algorithm
 from penfac.engines.base import Counters, Progress
 from penfac.envs.builtin import BUILT_IN
 from penfac.recorder import tensorboard_tags
@@ -140,34 +141,53 @@ def cell(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def test_the_table_of_settings_is_the_presets():
+PAGES = {  # where an algorithm's settings and its metrics are explained
+    "penfac": "penfac.md",
+    "cacla": "online.md",
+    "ddpg": "ddpg.md",
+    "td3": "td3.md",
+    "ppo": "ppo.md",
+}
+
+
+@pytest.mark.parametrize(("algo", "name"), PAGES.items())
+def test_the_table_of_settings_is_the_presets(algo, name):
     """Every setting with what each preset says; a line that differs is shown as due."""
-    written = {r[0].strip("`"): r[2:] for r in rows(page("penfac.md"), "setting")}
-    table = catalogue.presets_table("penfac", "HalfCheetah-v5")
-    due = {r["setting"]: [cell(r[name]) for name in presets.NAMES] for r in table}
+    written = {r[0].strip("`"): r[2:] for r in rows(page(name), "setting")}
+    table = catalogue.presets_table(algo, "HalfCheetah-v5")
+    columns = presets.names(ALGORITHMS[algo].presets)
+    due = {r["setting"]: [cell(r[column]) for column in columns] for r in table}
     assert written == due
 
 
-@pytest.mark.parametrize("task", presets.TASKS)
-def test_the_authors_preset_keeps_what_tables_1_and_2_keep(task):
-    settings = presets.preset("penfac", "authors", f"{task}-v5")
-    for table in presets.tables().values():
-        for row in table["rows"].values():
-            kept = row["kept"]
-            kept = kept[task] if isinstance(kept, dict) else kept
-            assert settings[row["setting"]] == kept
-            assert kept in row["searched"]
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_every_algorithm_has_a_page_with_its_command(algo):
+    """What it is, its place in the paper, a command that trains it."""
+    text = page("penfac.md" if algo == "nfac" else f"{algo}.md")
+    assert algo == "penfac" or f"--algo {algo}" in text
+    assert "results.md" in text
+    if algo != "td3":  # not in the paper
+        assert re.search(r"Sec\. \d|Eq\. \d|Table \d", text)
 
 
-def test_every_metric_and_every_tag_is_explained():
-    metrics = {name: 0.0 for name in Metrics._fields if name != "finite"}
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        (penfac_algorithm, "penfac.md"),
+        (online, "online.md"),
+        (ddpg, "ddpg.md"),
+        (ppo, "ppo.md"),
+    ],
+)
+def test_every_metric_and_every_tag_is_explained(module, name):
+    metrics = {name: 0.0 for name in module.Metrics._fields if name != "finite"}
     progress = Progress(
         metrics, 1, 1, EpisodeStats([0.0], [1], {"reward_progress": 0.0}), 0.2, 0, {}
     )
     tags = tensorboard_tags(Counters(), progress, 0.0, 1.0, 1.0, 1.0)
-    text = page("penfac.md")
-    for name in [*metrics, *tags]:
-        assert f"`{name}`" in text, name
+    text = page("penfac.md") + page(name)
+    for word in [*metrics, *tags]:
+        assert f"`{word}`" in text, word
 
 
 def test_every_exit_code_is_explained():

@@ -1,6 +1,7 @@
 """What the engines promise holds for every algorithm: seeds together are seeds alone,
 evaluating changes nothing, a run that stopped goes on bit for bit."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import tests.rollout.worlds  # noqa: F401  registers the environments
@@ -53,7 +54,23 @@ def make(name: str, env_id: str, seeds=(0,), steps: int = STEPS, **settings):
     cfg = algorithm.config(**values)
     algorithm.check(cfg)
     options = EnvOptions(max_episode_steps=30 if env_id == DEVICE else None)
-    return ENGINES[env_id](Job(algorithm, cfg, env_id, options, steps), list(seeds))
+    engine = ENGINES[env_id](Job(algorithm, cfg, env_id, options, steps), list(seeds))
+    return sharing(engine, name, env_id, tuple(settings.items()))
+
+
+SHARED = {
+    HostEngine: ("compiled",),
+    DeviceEngine: ("advance_program", "evaluate_program", "compiled"),
+}
+PROGRAMS = {}  # compiled, by what they are compiled for
+
+
+def sharing(engine, *what):
+    """Engines of one job share their programs: compiling is most of these tests' time."""
+    kept = PROGRAMS.setdefault(what, engine)
+    for name in SHARED[type(engine)]:
+        setattr(engine, name, getattr(kept, name))
+    return engine
 
 
 # on the device what differs there: one of each family, and what a collector carries
@@ -125,7 +142,8 @@ def test_learning_moves_the_policy_and_the_policy_is_what_is_judged(name, env_id
     obs = np.random.default_rng(0).normal(size=(50, n)).astype(np.float32)
     assert not np.array_equal(before(obs), after(obs))
     if env_id == HOST:
-        own = engine.job.algo.mu(engine.states[0], obs, engine.plan, engine.numbers)
+        seen = jnp.asarray(obs)
+        own = engine.job.algo.mu(engine.states[0], seen, engine.plan, engine.numbers)
         own = engine.actions.to_env(np.asarray(own))
         np.testing.assert_allclose(own, after(obs), atol=2e-6)
 
@@ -163,7 +181,8 @@ def test_a_replay_is_saved_once_and_only_what_is_needed_stays(tmp_path):
     np.testing.assert_array_equal(arrays[ring], engine.snapshot(0)[ring])
     files[-1].write_bytes(files[-1].read_bytes()[:-1])
     _, meta, complaints = runs.RunFolder(tmp_path).load_checkpoint()
-    assert meta["update"] == counters[0].update - 1 and "sha256" in complaints[0]
+    assert meta["update"] == counters[0].update - 1
+    assert "sha256" in complaints[0]
     for file in files:
         file.unlink()
     with pytest.raises(CorruptFile):
@@ -177,7 +196,8 @@ def test_a_thousand_online_learners_are_one_program():
     engine.place = [(0, row) for row in range(1000)]
     due = [(i, Counters()) for i in range(1000)]
     told = dict(engine.advance(due))
-    assert len(told) == 1000 and all(p.steps == 20 for p in told.values())
+    assert len(told) == 1000
+    assert all(p.steps == 20 for p in told.values())
     alone = make("cacla", DEVICE, seeds=(777,))
     [(_, progress)] = list(alone.advance([(0, Counters())]))
     np.testing.assert_allclose(
