@@ -87,7 +87,7 @@ def train(
     seed: Annotated[str, typer.Option(help="One seed.")] = "0",
     seeds: Annotated[str | None, typer.Option(help="Many: 8, 10-19 or 3,5,8.")] = None,
     preset: Annotated[
-        str, typer.Option(help="tuned, authors, paper, or a .toml file.")
+        str, typer.Option(help="See `penfac presets ALGO`; or a .toml file.")
     ] = "tuned",
     set_: Annotated[
         list[str], typer.Option("--set", help="key=value, as often as needed.")
@@ -298,7 +298,7 @@ def presets(
     ] = DEFAULT_ENV,
     json_: Json = False,
 ) -> int:
-    """Every setting: ours, the authors', the paper's, and what the paper searched."""
+    """Every setting of an algorithm, by preset, beside what the paper kept and searched."""
     from penfac import catalogue, terminal
 
     return reply(

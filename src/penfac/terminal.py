@@ -289,7 +289,7 @@ def print_algorithms(rows: list[dict[str, str]]) -> None:
     for column in ("algorithm", "paper", "what it is"):
         table.add_column(column)
     for row in rows:
-        table.add_row(row["name"], f"Sec. {row['section']}", row["summary"])
+        table.add_row(row["name"], row["section"], row["summary"])
     console.print(table)
 
 

@@ -22,10 +22,12 @@ EVERY = "--checkpoint-every=0s"
 RARELY = "--checkpoint-every=1h"
 
 
-def chain(folder: Path, first: list[str], kills: list[tuple[dict, str]]) -> None:
+def chain(
+    folder: Path, first: list[str], kills: list[tuple[dict, str]], algo: str
+) -> None:
     """Start a run, kill it, resume it, kill it, ...: every kill at its chosen point."""
     argv = [["train", *first, "--name=killed"]]
-    argv += [["resume", "runs/penfac/killed"] for _ in kills[1:]]
+    argv += [["resume", f"runs/{algo}/killed"] for _ in kills[1:]]
     steps = [
         {"argv": [*words, every], "at": where}
         for words, (where, every) in zip(argv, kills, strict=True)
@@ -36,13 +38,17 @@ def chain(folder: Path, first: list[str], kills: list[tuple[dict, str]]) -> None
 
 
 def ends_the_same(
-    folder: Path, first: list[str], kills: list[tuple[dict, str]]
+    folder: Path,
+    first: list[str],
+    kills: list[tuple[dict, str]],
+    algo: str = "penfac",
 ) -> None:
     """The uninterrupted run and the killed one, each ended by a fresh process."""
+    first = [f"--algo={algo}", *first]
     whole = command_alone("train", *first, "--name=whole", RARELY, cwd=folder)
     assert (whole.code, whole.err) == (0, "")
-    chain(folder, first, kills)
-    killed = folder / "runs" / "penfac" / "killed"
+    chain(folder, first, kills, algo)
+    killed = folder / "runs" / algo / "killed"
     last = command_alone("resume", killed, cwd=folder)
     assert (last.code, last.err) == (0, "")
     assert not list(killed.rglob(".tmp-*"))
@@ -123,3 +129,32 @@ def test_kills_of_the_device_engine(collect, tmp_path):
     ]
     first = ["--env=penfac/Pendulum-v0", "-n", "1200", "--seeds=2", *SMALL]
     ends_the_same(tmp_path, [*first, f"--set=collect={collect}"], kills)
+
+
+TINY = [
+    "--eval-every=400", "--eval-episodes=1", "--max-episode-steps=50",
+    "--set=actor_hidden=8", "--set=critic_hidden=8",
+]  # fmt: skip
+OTHERS = {
+    "ddpg": ["steps_per_world=40", "replay=300", "learning_starts=100", "batch_size=16",
+             "gradient_steps=5", "exploration=ou", "sigma=0.3", "n_step=3"],
+    "cacla": ["rounds=80"],
+    "ppo": ["worlds=2", "steps_per_world=40", "minibatches=4", "epochs=2"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("algo", OTHERS)
+def test_kills_of_the_other_algorithms(algo, tmp_path):
+    """A replay in segments, noise that remembers, many updates in one turn."""
+    kills = [
+        (at("collect", 75), EVERY),
+        (at("checkpoint", 2, "fsync", k=4), EVERY),
+        (at("update", 2, "after"), EVERY),
+        (at("checkpoint", 3, "rename+"), EVERY),
+        (at("evaluate", 1, "during", k=20), EVERY),
+        (at("checkpoint", 2, "prune"), EVERY),
+        (at("collect", 5), RARELY),
+    ]
+    settings = [f"--set={setting}" for setting in OTHERS[algo]]
+    first = ["--env=Pendulum-v1", "-n", "1200", *TINY, *settings]
+    ends_the_same(tmp_path, first, kills, algo)

@@ -38,6 +38,7 @@ SMALL = {
 ONLINE = SMALL | {
     "normalise": "none",
     "worlds": 16,
+    "rounds": 1,
     "actor_lr": 3e-3,
     "critic_lr": 1e-2,
 }
@@ -233,8 +234,14 @@ def judged(arm: str, seed: int) -> tuple[float, float, float]:
     return float(error), offset, float(cost(lambda s: pushes(one, s)) / best - 1)
 
 
+SLOW = ("ddpg", "td3")  # 15 to 20 seconds, most of it to compile them
 regulators = pytest.mark.parametrize(
-    "arm", [arm for arms, _ in REGULATORS for arm in arms]
+    "arm",
+    [
+        pytest.param(arm, marks=pytest.mark.slow if arm in SLOW else ())
+        for arms, _ in REGULATORS
+        for arm in arms
+    ],
 )
 
 
@@ -259,13 +266,13 @@ def test_regulator_is_not_learned_standing_still(arm):
 
 
 def test_what_learns_here_is_what_the_engine_does():
-    """Some updates of DDPG, random ones among them: the same steps, the same policy."""
-    updates, algo = 12, ALGORITHMS["ddpg"]
-    here = learn(
-        {"ddpg": REPLAY, "ddpg still": REPLAY}, probe, tuple(range(5)), SEEDS, updates
-    )
-    cfg = algo.config(**REPLAY)
-    steps = updates * cfg.worlds * cfg.steps_per_world
+    """Some updates of CACLA: the same steps, the same policy and critic."""
+    updates, algo = 50, ALGORITHMS["cacla"]
+    [(arms, _)] = [p for p in PROBES if "cacla" in p[0]]
+    arms = arms | {f"{arm} again": settings for arm, settings in arms.items()}
+    here = learn(arms, probe, tuple(range(5)), SEEDS, updates)["cacla", BOTH, 1]
+    cfg = algo.config(**(ONLINE | dict(algo.overrides)))
+    steps = updates * cfg.worlds
     job = Job(algo, cfg, "penfac/ProbeBoth-v0", EnvOptions(), steps)
     engine, counters = DeviceEngine(job, [1]), Counters()
     while counters.step < steps:
@@ -273,9 +280,8 @@ def test_what_learns_here_is_what_the_engine_does():
         count_update(counters, progress)
     assert counters.update == updates
     state = jax.tree.map(lambda x: x[0], engine.groups[0].states)
-    theirs = Learner(algo, engine.plan, engine.numbers, state)
-    ours = here["ddpg", BOTH, 1]
-    np.testing.assert_allclose(ours.mu(PLUS_MINUS), theirs.mu(PLUS_MINUS), atol=1e-4)
-    np.testing.assert_allclose(
-        ours.value(PLUS_MINUS), theirs.value(PLUS_MINUS), atol=1e-4
-    )
+    there = Learner(algo, engine.plan, engine.numbers, state)
+    for found in (Learner.mu, Learner.value):
+        np.testing.assert_allclose(
+            found(here, PLUS_MINUS), found(there, PLUS_MINUS), atol=1e-4
+        )

@@ -362,7 +362,7 @@ def policy(state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
 DDPG = Algorithm(
     name="ddpg",
     summary="a deterministic actor up the gradient of a replayed Q",
-    section="2, 6.1",
+    section="Sec. 2, 6.1",
     presets="ddpg",
     config=Config,
     check=check,

@@ -287,7 +287,7 @@ def policy(state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
 CACLA = Algorithm(
     name="cacla",
     summary="online: toward an action that turned out better than expected",
-    section="3.1",
+    section="Sec. 3.1",
     presets="online",
     config=Config,
     check=check,
@@ -304,20 +304,20 @@ CACLA = Algorithm(
 CAC = CACLA._replace(
     name="cac",
     summary="online: CACLA, as far as the temporal difference says",
-    section="3.2",
+    section="Sec. 3.2",
     overrides={"actor_update": "cac"},
 )
 
 SPG = CACLA._replace(
     name="spg",
     summary="online: toward better actions and away from worse ones",
-    section="2",
+    section="Sec. 2",
     overrides={"actor_update": "spg"},
 )
 
 DPG = CACLA._replace(
     name="dpg",
     summary="online: up the gradient of Q in the action",
-    section="2",
+    section="Sec. 2",
     overrides={"actor_update": "dpg"},
 )

@@ -335,7 +335,7 @@ def policy(state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
 PENFAC = Algorithm(
     name="penfac",
     summary="fitted actor-critic with the CAC update inside a trust region",
-    section="5.2",
+    section="Sec. 5.2",
     presets="penfac",
     config=Config,
     check=check,
@@ -351,6 +351,6 @@ PENFAC = Algorithm(
 NFAC = PENFAC._replace(
     name="nfac",
     summary="fitted actor-critic with the CACLA update, no trust region",
-    section="3.3",
+    section="Sec. 3.3",
     overrides={"actor_update": "cacla", "trust_region": False},
 )

@@ -333,7 +333,7 @@ def policy(state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
 PPO = Algorithm(
     name="ppo",
     summary="clipped policy ratios on a Gaussian policy, its mean judged too",
-    section="6.1",
+    section="Sec. 6.1",
     presets="ppo",
     config=Config,
     check=check,
