@@ -198,17 +198,20 @@ def print_outcome(outcome: Outcome) -> None:
     took = (
         f"{outcome.steps_now:,} steps in {outcome.seconds:.0f} s ({rate:,.0f} steps/s)"
     )
+    # a run that was stopped was judged some steps before
+    judged = max((p.step for p in outcome.finals.values()), default=0)
+    behind = "" if outcome.reason == "finished" else f" at step {judged:,}"
     say("")
     if len(finals) == 1:
         point = next(iter(outcome.finals.values()))
         say(
-            f"return of the learned policy: {finals[0]:.1f}  (mu without noise, mean of "
+            f"return of the learned policy{behind}: {finals[0]:.1f}  (mu without noise, mean of "
             f"{len(point.returns)} episodes, std {statistics.pstdev(point.returns):.1f})"
         )
     elif finals:
         spread = statistics.stdev(finals)
         say(
-            f"return of the learned policies: {finals and statistics.fmean(finals):.1f} "
+            f"return of the learned policies{behind}: {finals and statistics.fmean(finals):.1f} "
             f"+- {spread:.1f} over {len(finals)} seeds (worst {min(finals):.1f})"
         )
     say(f"{outcome.reason}: {took}")
