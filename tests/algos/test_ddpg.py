@@ -269,9 +269,10 @@ def test_actor_and_targets_move_only_when_due(delay, make, batch):
             bits(learner.online.actor) != bits(before.online.actor),
             bits(learner.target) != bits(before.target),
             bits(learner.actor_opt) != bits(before.actor_opt),
-            float(losses[1]) != 0,
+            float(losses[2]) != 0,
+            float(losses[3]) == 1,
         ]
-        assert moved == [k % delay == 0] * 4
+        assert moved == [k % delay == 0] * 5
 
 
 def test_the_actor_climbs_the_first_critic_alone(make, batch):
@@ -302,7 +303,7 @@ def test_an_update_is_so_many_gradient_steps(make, batch):
     now = moment()
     new, metrics = update(made.state, batch, made.plan, made.numbers, now)
     replay, _ = stored(made, batch)
-    learner, sums = made.state.learner, np.zeros(3)
+    learner, sums = made.state.learner, np.zeros(4)
     learn_key, _ = jax.random.split(now.key)
     for k in range(3):
         learner, losses = learn(
@@ -311,8 +312,9 @@ def test_an_update_is_so_many_gradient_steps(make, batch):
         )  # fmt: skip
         sums += np.asarray(losses)
     close(new.learner, learner, rtol=1e-4)
-    said = (metrics.critic_loss, metrics.actor_loss, metrics.q_mean)
-    np.testing.assert_allclose(said, sums / 3, rtol=1e-4, atol=1e-6)
+    said = (metrics.critic_loss, metrics.q_mean, metrics.actor_loss)
+    assert sums[3] == 3  # the actor was due in each
+    np.testing.assert_allclose(said, sums[:3] / 3, rtol=1e-4, atol=1e-6)
     assert metrics.gradient_steps == new.learner.steps == 3
     assert metrics.replayed == np.sum(np.asarray(batch.mask))
     assert metrics.finite

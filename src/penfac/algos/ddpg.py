@@ -292,9 +292,10 @@ def critic_target(
     """What the target networks expect of s', its action smoothed on request."""
     seen = actor_inputs(observed, target.batch_stats, plan, numbers)
     action = actor_mean(target.actor, rows.next_obs, seen, plan)
-    noise = numbers.target_noise * jax.random.normal(key, action.shape)
-    limit = numbers.target_noise_clip
-    action = jnp.clip(action + jnp.clip(noise, -limit, limit), -1, 1)
+    if plan.smoothed:
+        noise = numbers.target_noise * jax.random.normal(key, action.shape)
+        limit = numbers.target_noise_clip
+        action = jnp.clip(action + jnp.clip(noise, -limit, limit), -1, 1)
     q_next = q_values(target.critics, rows.next_obs, action, inputs, plan)
     return q_target(rows.reward, rows.discount, q_next)
 

@@ -190,6 +190,7 @@ class Plan(NamedTuple):
     batch_size: int
     one_world: bool
     parameter_noise: bool
+    smoothed: bool  # the target's action
 
 
 def plan(cfg: Config, spec: EnvSpec) -> Plan:
@@ -208,6 +209,7 @@ def plan(cfg: Config, spec: EnvSpec) -> Plan:
         batch_size=cfg.batch_size,
         one_world=cfg.collect == "steps" and cfg.worlds == 1,
         parameter_noise=cfg.exploration == "parameters",
+        smoothed=cfg.target_noise > 0,
     )
 
 

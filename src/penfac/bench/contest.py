@@ -39,8 +39,6 @@ def settings(algo: str, race: Race) -> dict[str, Any]:
             "lr": 1e-3 if small else 3e-4,
             "gamma": 0.9 if small else 0.99,
             "lam": 0.95,
-            # the peer's is 1 in units of the action, which reaches to 2 on Pendulum
-            "sigma": 0.5 if small else 1.0,
             "normalise_obs": not small,
             "normalise_returns": not small,
         }
@@ -67,9 +65,13 @@ def settings(algo: str, race: Race) -> dict[str, Any]:
     }
 
 
-def judged(act: Callable[[np.ndarray], np.ndarray], race: Race) -> float:
+def judged(
+    act: Callable[[np.ndarray], np.ndarray],
+    race: Race,
+    make: Callable[[str], gymnasium.Env] = gymnasium.make,
+) -> float:
     """Mean return over the same initial states, whoever acts."""
-    env, totals = gymnasium.make(race.env), []
+    env, totals = make(race.env), []
     for episode in range(race.episodes):
         obs, _ = env.reset(seed=FIRST_STATE + episode)
         total, over = 0.0, False

@@ -110,8 +110,15 @@ def seconds_to_return(
 # --- the same hyperparameters on both sides ---------------------------------------------
 
 
+def unit_actions(env_id: str) -> gymnasium.Env:
+    """Actions in [-1, 1], as ours are and as its guide tells PPO's users to have them."""
+    return gymnasium.wrappers.RescaleAction(
+        gymnasium.make(env_id), np.float32(-1), np.float32(1)
+    )
+
+
 def vector(env_id: str, count: int) -> DummyVecEnv:
-    return DummyVecEnv([lambda: gymnasium.make(env_id) for _ in range(count)])
+    return DummyVecEnv([lambda: unit_actions(env_id) for _ in range(count)])
 
 
 def same_ppo(race: Race, seed: int) -> PPO:
@@ -153,7 +160,7 @@ def peer_score(algo: str, race: Race, seed: int) -> float:
         seen = training.normalize_obs(obs) if normalised else obs
         return model.predict(seen, deterministic=True)[0]
 
-    return judged(act, race)
+    return judged(act, race, unit_actions if algo == "ppo" else gymnasium.make)
 
 
 def same_steps_per_second(algo: str, race: Race, steps: int) -> float:
