@@ -18,6 +18,7 @@ def test_streams_keep_their_numbers():
         "EVAL_NOISE": 4,
         "PLAY_RESET": 5,
         "PLAY_NOISE": 6,
+        "LEARN": 7,
     }
 
 
