@@ -223,8 +223,10 @@ class RunFolder:
             arrays, ring = segments.split(arrays)
             if ring:
                 total = int(arrays[segments.TOTAL])
-                replay = self.path / "replay"
-                self.segments = segments.save(replay, ring, total, self.segments)
+                self.segments = segments.save(
+                    lambda name, data: self.write(f"replay/{name}", data, sync=True),
+                    ring, total, self.segments,
+                )  # fmt: skip
                 capacity = len(next(iter(ring.values())))
                 meta["replay"] = {"capacity": capacity, "segments": self.segments}
             temporary = home / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"

@@ -5,8 +5,7 @@ are new, and names the segments which together hold all that the replay holds.
 """
 
 import hashlib
-import os
-import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from penfac.errors import CorruptFile
 ROWS = "state.replay.rows."  # how an engine names the arrays of a ring
 TOTAL = "state.replay.total"
 Listing = list[dict[str, Any]]  # file, first, rows, sha256 of each segment
+Write = Callable[[str, bytes], None]  # a whole file, synced: all of it or nothing
 
 
 def split(
@@ -31,7 +31,7 @@ def split(
 
 
 def save(
-    home: Path, ring: dict[str, np.ndarray], total: int, known: Listing
+    write: Write, ring: dict[str, np.ndarray], total: int, known: Listing
 ) -> Listing:
     """Write the steps that `known` does not hold yet; what holds them all now."""
     capacity = len(next(iter(ring.values())))
@@ -45,16 +45,7 @@ def save(
     rows = np.arange(first, total) % capacity
     data = tensors_to_bytes({k[len(ROWS) :]: v[rows] for k, v in ring.items()})
     name = f"steps-{first:012d}-{total:012d}.safetensors"
-    home.mkdir(exist_ok=True)
-    temporary = home / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, home / name)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write(name, data)
     digest = hashlib.sha256(data).hexdigest()
     new = {"file": name, "first": first, "rows": total - first, "sha256": digest}
     return [*known, new]

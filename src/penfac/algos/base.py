@@ -29,6 +29,19 @@ class Collecting(NamedTuple):
     random_steps: int  # at first actions are uniform
 
 
+def collecting_by(cfg: Any, exploration: Exploration) -> Collecting:
+    """Of a config that collects whole episodes or steps of worlds, as `collect` says."""
+    return Collecting(
+        episodes=cfg.episodes_per_update if cfg.collect == "episodes" else None,
+        min_steps=cfg.min_steps_per_update,
+        worlds=cfg.worlds,
+        steps=cfg.steps_per_world,
+        rounds=1,
+        exploration=exploration,
+        random_steps=0,
+    )
+
+
 class Moment(NamedTuple):
     """When an update happens: its own randomness, and how far the run has come."""
 

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
-from penfac.algos.base import Collecting
+from penfac.algos.base import Collecting, collecting_by
+from penfac.algos.networks import network_plan
 from penfac.configs import Range, check_layers, check_ranges
 from penfac.core.noise import Exploration
 from penfac.errors import ConfigError
@@ -136,15 +137,8 @@ def check(cfg: Config) -> None:
 def collecting(cfg: Config) -> Collecting:
     # noise on the parameters is played as it is: the perturbed actor's own answer
     law = "none" if cfg.exploration == "parameters" else cfg.exploration
-    return Collecting(
-        episodes=cfg.episodes_per_update if cfg.collect == "episodes" else None,
-        min_steps=cfg.min_steps_per_update,
-        worlds=cfg.worlds,
-        steps=cfg.steps_per_world,
-        rounds=cfg.rounds,
-        exploration=Exploration(law, cfg.ou_theta, cfg.ou_dt),
-        random_steps=cfg.random_steps,
-    )
+    how = collecting_by(cfg, Exploration(law, cfg.ou_theta, cfg.ou_dt))
+    return how._replace(rounds=cfg.rounds, random_steps=cfg.random_steps)
 
 
 class Numbers(NamedTuple):
@@ -195,13 +189,7 @@ class Plan(NamedTuple):
 
 def plan(cfg: Config, spec: EnvSpec) -> Plan:
     return Plan(
-        obs_dim=spec.obs_dim,
-        action_dim=spec.action_dim,
-        actor_hidden=tuple(cfg.actor_hidden),
-        critic_hidden=tuple(cfg.critic_hidden),
-        activation=cfg.activation,
-        actor_output=cfg.actor_output,
-        init=cfg.init,
+        **network_plan(cfg, spec),
         batch_norm=cfg.normalise_actor == "batch-norm",
         critics=cfg.critics,
         n_step=cfg.n_step,

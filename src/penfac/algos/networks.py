@@ -19,6 +19,7 @@ from penfac.core.normalise import (
 )
 from penfac.nets import Layers, init_layers, mlp
 from penfac.policy import PolicyWeights
+from penfac.types import EnvSpec
 
 Scalar = Float[Array, ""]
 
@@ -43,7 +44,20 @@ class Inputs(NamedTuple):
 Plan = (
     Any  # obs_dim, action_dim, actor_hidden, activation, actor_output, init, batch_norm
 )
-Numbers = Any  # actor_running, actor_batch_norm, obs_clip
+Numbers = Any  # actor_running, obs_clip; with batch norm in the plan actor_batch_norm
+
+
+def network_plan(cfg: Any, spec: EnvSpec) -> dict[str, Any]:
+    """What every algorithm's Plan says of its networks."""
+    return {
+        "obs_dim": spec.obs_dim,
+        "action_dim": spec.action_dim,
+        "actor_hidden": tuple(cfg.actor_hidden),
+        "critic_hidden": tuple(cfg.critic_hidden),
+        "activation": cfg.activation,
+        "actor_output": cfg.actor_output,
+        "init": cfg.init,
+    }
 
 
 def init_actor(key: PRNGKeyArray, plan: Plan) -> Actor:

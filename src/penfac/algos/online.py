@@ -19,6 +19,7 @@ from jax import Array
 from jaxtyping import Bool, Float, PRNGKeyArray
 
 from penfac.algos.base import Algorithm, Moment
+from penfac.algos.batch import discounts_of
 from penfac.algos.networks import (
     Actor,
     Inputs,
@@ -45,7 +46,7 @@ from penfac.core.features import (
     tile_indices,
 )
 from penfac.core.normalise import Running, normalise, running_init, running_update
-from penfac.core.returns import discounts, td_errors
+from penfac.core.returns import td_errors
 from penfac.nets import ACTIVATIONS, Layers, init_layers, mlp
 from penfac.policy import PolicyWeights
 from penfac.types import Transitions
@@ -183,12 +184,6 @@ def update(
     return new, metrics._replace(finite=all_finite((new, metrics)))
 
 
-def bootstrapped(batch: Transitions, numbers: Numbers) -> Float[Array, " N"]:
-    return discounts(
-        batch.terminated, batch.truncated, numbers.gamma, numbers.bootstrap
-    )
-
-
 def played(batch: Transitions) -> Float[Array, " N"]:
     """1 / N for each step really played: a sum weighted by it is the mean."""
     return batch.mask / jnp.maximum(jnp.sum(batch.mask), 1)
@@ -200,7 +195,7 @@ def judged_by_v(
     """CACLA, CAC and SPG: the temporal difference says which way  (Eq. 6, 7, 1)."""
     v = lambda critic, obs: through(critic, obs, inputs, plan)[..., 0]  # noqa: E731
     before, after = v(state.critic, batch.obs), v(state.critic, batch.next_obs)
-    delta = td_errors(batch.reward, bootstrapped(batch, numbers), before, after)
+    delta = td_errors(batch.reward, discounts_of(batch, numbers), before, after)
     delta = jnp.where(batch.mask, delta, 0)
     weight = actor_weight(delta, numbers.rule) * played(batch)
     critic_grad = jax.grad(
@@ -228,7 +223,7 @@ def judged_by_compatible_q(
         return q, direction, compatible_features(mean, state.actor, action)
 
     q, direction, features = jax.vmap(one)(batch.obs, batch.action, before)
-    delta = td_errors(batch.reward, bootstrapped(batch, numbers), q, after)
+    delta = td_errors(batch.reward, discounts_of(batch, numbers), q, after)
     delta = jnp.where(batch.mask, delta, 0)
     weight = played(batch)
     w_grad = jax.tree.map(lambda f: -jnp.tensordot(weight * delta, f, axes=1), features)
@@ -258,7 +253,7 @@ def judged_by_q_network(
     before = q(state.critic, batch.obs, batch.action)
     ahead = actor_mean(state.actor, batch.next_obs, inputs, plan)
     after = q(state.critic, batch.next_obs, ahead)
-    delta = td_errors(batch.reward, bootstrapped(batch, numbers), before, after)
+    delta = td_errors(batch.reward, discounts_of(batch, numbers), before, after)
     delta = jnp.where(batch.mask, delta, 0)
     critic_grad = jax.grad(
         lambda c: value_loss(q(c, batch.obs, batch.action), before + delta, batch.mask)

@@ -10,6 +10,7 @@ from jax import Array
 from jaxtyping import Bool, Float
 
 from penfac.algos.base import Collecting
+from penfac.algos.networks import network_plan
 from penfac.configs import Range, check_layers, check_ranges
 from penfac.core.actor import ACTOR_RULES, ActorRule
 from penfac.core.noise import Exploration
@@ -128,7 +129,6 @@ class Numbers(NamedTuple):
     adam_b1: Scalar
     adam_b2: Scalar
     actor_running: Bool[Array, ""]
-    actor_batch_norm: Bool[Array, ""]
     obs_clip: Scalar
 
 
@@ -145,7 +145,6 @@ class Plan(NamedTuple):
     optimiser: str
     tiling: Tiling | None
     q: str | None  # none: the actor follows V's temporal difference, not a Q
-    batch_norm: bool = False
 
     @property
     def features(self) -> int:
@@ -157,13 +156,7 @@ def plan(cfg: Config, spec: EnvSpec) -> Plan:
     low, high = box(cfg, spec)
     tiles = Tiling(low, high, cfg.tilings, cfg.tiles, cfg.tile_memory)
     return Plan(
-        obs_dim=spec.obs_dim,
-        action_dim=spec.action_dim,
-        actor_hidden=tuple(cfg.actor_hidden),
-        critic_hidden=tuple(cfg.critic_hidden),
-        activation=cfg.activation,
-        actor_output=cfg.actor_output,
-        init=cfg.init,
+        **network_plan(cfg, spec),
         optimiser=cfg.optimiser,
         tiling=tiles if cfg.features == "tiles" else None,
         q=cfg.q if cfg.actor_update == "dpg" else None,
@@ -195,6 +188,5 @@ def numbers(cfg: Config) -> Numbers:
         adam_b1=f(cfg.adam_b1),
         adam_b2=f(cfg.adam_b2),
         actor_running=b(cfg.normalise == "running"),
-        actor_batch_norm=b(False),
         obs_clip=f(cfg.obs_clip),
     )

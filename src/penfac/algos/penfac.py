@@ -18,6 +18,7 @@ from jax import Array
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from penfac.algos.base import Algorithm, Moment
+from penfac.algos.batch import discounts_of
 from penfac.algos.networks import (
     Actor,
     Inputs,
@@ -54,12 +55,7 @@ from penfac.core.normalise import (
     running_init,
     running_update,
 )
-from penfac.core.returns import (
-    discounts,
-    lambda_advantages,
-    lambda_returns,
-    td_errors,
-)
+from penfac.core.returns import lambda_advantages, lambda_returns, td_errors
 from penfac.core.trust_region import (
     action_distance,
     adapt_beta,
@@ -174,9 +170,7 @@ def advantages(
     numbers: Numbers,
 ) -> Float[Array, " N"]:
     """lambda-advantages of the batch; 0 on padding  (Sec. 3.3)."""
-    discount = discounts(
-        batch.terminated, batch.truncated, numbers.gamma, numbers.bootstrap
-    )
+    discount = discounts_of(batch, numbers)
     delta = jnp.where(batch.mask, td_errors(batch.reward, discount, v, v_next), 0)
     advantage = lambda_advantages(delta, discount, batch.last, numbers.lam)
     return jnp.where(batch.mask, advantage, 0)
@@ -192,9 +186,7 @@ def fit_critic(
 ) -> tuple[Layers, optax.OptState, Scalar]:
     """Fitted value iteration: fresh targets, some steps of Adam, repeated  (Sec. 3.3)."""
     step_critic = optimiser(numbers.critic_lr, numbers)
-    discount = discounts(
-        batch.terminated, batch.truncated, numbers.gamma, numbers.bootstrap
-    )
+    discount = discounts_of(batch, numbers)
 
     def refit(_, carry):
         critic, opt, _ = carry

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
-from penfac.algos.base import Collecting
+from penfac.algos.base import Collecting, collecting_by
+from penfac.algos.networks import network_plan
 from penfac.configs import Range, check_layers, check_ranges
 from penfac.core.actor import ACTOR_RULES, ActorRule
 from penfac.core.noise import Exploration
@@ -123,15 +124,7 @@ def check(cfg: Config) -> None:
 
 
 def collecting(cfg: Config) -> Collecting:
-    return Collecting(
-        episodes=cfg.episodes_per_update if cfg.collect == "episodes" else None,
-        min_steps=cfg.min_steps_per_update,
-        worlds=cfg.worlds,
-        steps=cfg.steps_per_world,
-        rounds=1,
-        exploration=Exploration(cfg.exploration),
-        random_steps=0,
-    )
+    return collecting_by(cfg, Exploration(cfg.exploration))
 
 
 class Numbers(NamedTuple):
@@ -179,13 +172,7 @@ class Plan(NamedTuple):
 
 def plan(cfg: Config, spec: EnvSpec) -> Plan:
     return Plan(
-        obs_dim=spec.obs_dim,
-        action_dim=spec.action_dim,
-        actor_hidden=tuple(cfg.actor_hidden),
-        critic_hidden=tuple(cfg.critic_hidden),
-        activation=cfg.activation,
-        actor_output=cfg.actor_output,
-        init=cfg.init,
+        **network_plan(cfg, spec),
         batch_norm=cfg.normalise_actor == "batch-norm",
     )
 

@@ -17,6 +17,7 @@ from jax import Array
 from jaxtyping import Bool, Float, PRNGKeyArray
 
 from penfac.algos.base import Algorithm, Moment
+from penfac.algos.batch import discounts_of
 from penfac.algos.networks import (
     Actor,
     Inputs,
@@ -57,12 +58,7 @@ from penfac.core.ppo import (
     log_likelihood,
     standardised,
 )
-from penfac.core.returns import (
-    discounts,
-    lambda_advantages,
-    lambda_returns,
-    td_errors,
-)
+from penfac.core.returns import lambda_advantages, lambda_returns, td_errors
 from penfac.nets import Layers, init_layers
 from penfac.policy import PolicyWeights
 from penfac.types import Transitions
@@ -239,9 +235,7 @@ def returns_seen(
     the first batch must not be fitted at its raw size."""
     _, v, v_next = values(state, batch, plan, numbers)
     scale = reward_scale(state, numbers)
-    discount = discounts(
-        batch.terminated, batch.truncated, numbers.gamma, numbers.bootstrap
-    )
+    discount = discounts_of(batch, numbers)
     paid = (batch.reward, discount, batch.last, scale * v, scale * v_next)
     returns = jnp.where(batch.mask, lambda_returns(*paid, 1.0), 0)
     return running_update(state.returned, returns[:, None], batch.mask)
@@ -255,9 +249,7 @@ def prepare(
     # in standard deviations of the return, none beyond 10
     scaled = jnp.clip(batch.reward / reward_scale(state, numbers), -10, 10)
     reward = jnp.where(numbers.normalise_returns, scaled, batch.reward)
-    discount = discounts(
-        batch.terminated, batch.truncated, numbers.gamma, numbers.bootstrap
-    )
+    discount = discounts_of(batch, numbers)
     delta = jnp.where(batch.mask, td_errors(reward, discount, v, v_next), 0)
     advantage = lambda_advantages(delta, discount, batch.last, numbers.lam)
     sigma = sigma_of(state.networks.log_sigma, now.sigma, numbers)

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float
 
-from penfac.algos.base import Collecting
+from penfac.algos.base import Collecting, collecting_by
+from penfac.algos.networks import network_plan
 from penfac.configs import Range, check_layers, check_ranges
 from penfac.core.noise import Exploration
 from penfac.types import EnvSpec
@@ -98,15 +99,7 @@ def check(cfg: Config) -> None:
 
 
 def collecting(cfg: Config) -> Collecting:
-    return Collecting(
-        episodes=cfg.episodes_per_update if cfg.collect == "episodes" else None,
-        min_steps=cfg.min_steps_per_update,
-        worlds=cfg.worlds,
-        steps=cfg.steps_per_world,
-        rounds=1,
-        exploration=Exploration("gaussian"),
-        random_steps=0,
-    )
+    return collecting_by(cfg, Exploration("gaussian"))
 
 
 class Numbers(NamedTuple):
@@ -131,7 +124,6 @@ class Numbers(NamedTuple):
     sigma: Scalar
     sigma_learned: Bool[Array, ""]
     actor_running: Bool[Array, ""]
-    actor_batch_norm: Bool[Array, ""]
     normalise_returns: Bool[Array, ""]
     obs_clip: Scalar
 
@@ -148,18 +140,12 @@ class Plan(NamedTuple):
     init: str
     epochs: int
     minibatches: int
-    batch_norm: bool = False
+    batch_norm: bool = False  # never; networks.actor_mean asks
 
 
 def plan(cfg: Config, spec: EnvSpec) -> Plan:
     return Plan(
-        obs_dim=spec.obs_dim,
-        action_dim=spec.action_dim,
-        actor_hidden=tuple(cfg.actor_hidden),
-        critic_hidden=tuple(cfg.critic_hidden),
-        activation=cfg.activation,
-        actor_output=cfg.actor_output,
-        init=cfg.init,
+        **network_plan(cfg, spec),
         epochs=cfg.epochs,
         minibatches=cfg.minibatches,
     )
@@ -188,7 +174,6 @@ def numbers(cfg: Config) -> Numbers:
         sigma=f(cfg.sigma),
         sigma_learned=b(cfg.sigma_end is None),
         actor_running=b(cfg.normalise_obs),
-        actor_batch_norm=b(False),
         normalise_returns=b(cfg.normalise_returns),
         obs_clip=f(cfg.obs_clip),
     )

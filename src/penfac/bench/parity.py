@@ -13,31 +13,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from penfac.algos import ALGORITHMS
-from penfac.bench.contest import HALFCHEETAH, PENDULUM, Race, judged, settings
-from penfac.engines.base import Counters, Job
-from penfac.engines.host import HostEngine
-from penfac.envs.gym import EnvOptions
-from penfac.train import count_update
+from penfac.bench.contest import HALFCHEETAH, PENDULUM
+from penfac.bench.ours import our_score
 
 Say = Callable[[str], None]
 ALGOS = ("ppo", "ddpg", "td3")
-
-
-def our_score(algo: str, race: Race, seed: int) -> float:
-    """Train as many steps as the peer does, then be judged by mu."""
-    algorithm, steps = ALGORITHMS[algo], race.steps[algo]
-    cfg = algorithm.config(**(settings(algo, race) | dict(algorithm.overrides)))
-    job = Job(algorithm, cfg, race.env, EnvOptions(), steps)
-    engine, counters = HostEngine(job, [seed]), Counters()
-    while counters.step < steps:
-        [(_, progress)] = list(engine.advance([(0, counters)]))
-        if isinstance(progress, Exception):
-            raise progress
-        count_update(counters, progress)
-    policy = engine.policy(0)
-    engine.close()
-    return judged(policy, race)
 
 
 def compare(ours: list[float], theirs: list[float]) -> dict[str, float]:

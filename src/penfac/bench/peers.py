@@ -4,39 +4,20 @@ HalfCheetah-v5, with the same networks, minibatches and number of gradient steps
 import importlib.util
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from penfac.algos import ALGORITHMS
 from penfac.bench.contest import HALFCHEETAH, settings
 from penfac.bench.cpu import resident_megabytes
-from penfac.engines.base import Counters, Job
-from penfac.engines.host import HostEngine
-from penfac.envs.gym import EnvOptions
-from penfac.train import count_update
+from penfac.bench.ours import advance, our_engine
 
 Say = Callable[[str], None]
-
-
-def our_engine(algo: str, **more: Any) -> tuple[HostEngine, Counters]:
-    algorithm = ALGORITHMS[algo]
-    values = settings(algo, HALFCHEETAH) | dict(algorithm.overrides) | more
-    job = Job(
-        algorithm, algorithm.config(**values), HALFCHEETAH.env, EnvOptions(), 10**6
-    )
-    return HostEngine(job, [0]), Counters()
-
-
-def advance(engine: HostEngine, counters: Counters, steps: int) -> None:
-    end = counters.step + steps
-    while counters.step < end:
-        [(_, progress)] = list(engine.advance([(0, counters)]))
-        assert not isinstance(progress, Exception)  # noqa: S101
-        count_update(counters, progress)
+STEPS = 10**6  # of the run that is begun
 
 
 def our_steps_per_second(algo: str, steps: int) -> float:
     """While it learns: compilation and random steps are over."""
-    engine, counters = our_engine(algo)
+    engine, counters = our_engine(algo, HALFCHEETAH, 0, STEPS)
     warm = 2 * 2048 if algo == "ppo" else settings(algo, HALFCHEETAH)["learning_starts"]
     advance(engine, counters, warm + 500)
     started, before = time.perf_counter(), counters.step
@@ -48,10 +29,11 @@ def our_steps_per_second(algo: str, steps: int) -> float:
 
 def replay_megabytes() -> float:
     """What a replay of 10^6 transitions adds to the process."""
-    engine, counters = our_engine("ddpg", replay=1000, learning_starts=500)
+    start = partial(our_engine, "ddpg", HALFCHEETAH, 0, STEPS, learning_starts=500)
+    engine, counters = start(replay=1000)
     advance(engine, counters, 1000)
     before = resident_megabytes()
-    large, counters = our_engine("ddpg", replay=1_000_000, learning_starts=500)
+    large, counters = start(replay=1_000_000)
     advance(large, counters, 1000)
     grown = resident_megabytes() - before
     engine.close()
