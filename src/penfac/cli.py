@@ -69,6 +69,10 @@ CheckpointEvery = Annotated[str, typer.Option(help="Time between two checkpoints
 EnvTimeout = Annotated[
     str, typer.Option(help="A call of the environment may last this long.")
 ]
+Slice = Annotated[
+    str | None,
+    typer.Option("--slice", help="So many learners share a program on a device."),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document, nothing else.")
 ]
@@ -92,6 +96,10 @@ def train(
     set_: Annotated[
         list[str], typer.Option("--set", help="key=value, as often as needed.")
     ] = [],  # noqa: B006  typer's way
+    arms: Annotated[
+        str | None,
+        typer.Option(help="Several configs at once: ablation, or a .toml file."),
+    ] = None,
     eval_every: Annotated[
         str | None, typer.Option(help="Steps; default a twentieth.")
     ] = None,
@@ -107,6 +115,7 @@ def train(
         str | None, typer.Option(help="The folder's name; default ENV_k.")
     ] = None,
     on: Annotated[str, typer.Option(help="auto, cpu or device.")] = "auto",
+    slice_: Slice = None,
     stop_after: StopAfter = None,
     checkpoint_every: CheckpointEvery = "15s",
     max_episode_steps: Annotated[
@@ -128,6 +137,7 @@ def train(
     json_: Json = False,
 ) -> int:
     """Learn a controller; leaves a run folder with policy, curve and checkpoints."""
+    from penfac import presets
     from penfac.envs.gym import EnvOptions
     from penfac.request import Request
     from penfac.trial import Limits, start
@@ -146,6 +156,7 @@ def train(
         algo=algo,
         preset=preset,
         settings=parse_set(algo, set_),
+        arms=None if arms is None else presets.arms(arms),
         steps=whole(steps, "--steps"),
         seeds=seed_list(seed, seeds),
         eval_every=20 if authors and every is None else every,
@@ -169,8 +180,16 @@ def train(
         checkpoint_every=duration(checkpoint_every, "--checkpoint-every"),
         env_timeout=timeout(env_timeout),
         command=shlex.join(["penfac", *sys.argv[1:]]),
+        at_once=at_once(slice_),
     )
     return follow(lambda listener: start(request, limits, listener), json_)
+
+
+def at_once(text: str | None) -> int | None:
+    size = None if text is None else whole(text, "--slice")
+    if size is not None and size < 1:
+        raise ConfigError(f"--slice {text}: needs at least 1")
+    return size
 
 
 def parse_set(algo: str, pairs: list[str]) -> dict[str, Any]:
@@ -189,6 +208,7 @@ def resume(
     steps: Annotated[
         str | None, typer.Option("-n", "--steps", help="A new, longer budget.")
     ] = None,
+    slice_: Slice = None,
     stop_after: StopAfter = None,
     checkpoint_every: CheckpointEvery = "15s",
     env_timeout: EnvTimeout = "5m",
@@ -202,6 +222,7 @@ def resume(
         stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
         checkpoint_every=duration(checkpoint_every, "--checkpoint-every"),
         env_timeout=timeout(env_timeout),
+        at_once=at_once(slice_),
     )
     budget = None if steps is None else whole(steps, "--steps")
     return follow(lambda listener: go_on(run, limits, listener, budget), json_)
@@ -221,8 +242,8 @@ def follow(go: Any, as_json: bool) -> int:
         print(json.dumps(terminal.outcome_document(outcome), indent=2))
     else:
         terminal.print_outcome(outcome)
-    for seed, error in outcome.errors.items():
-        print(f"penfac: seed {seed}: {' '.join(error.split())}", file=sys.stderr)
+    for who, error in outcome.errors.items():
+        print(f"penfac: {who}: {' '.join(error.split())}", file=sys.stderr)
     return outcome.exit_code
 
 

@@ -13,6 +13,7 @@ from penfac.envs.gym import check_id
 from penfac.envs.worlds import open_worlds
 from penfac.errors import ConfigError, CorruptFile, PenfacError
 from penfac.evaluate import Candidate, Evaluator, chooser
+from penfac.learners import Learner, learner_document, learners_of
 from penfac.policy import Policy, PolicyFileError
 from penfac.randomness import Stream, generator
 from penfac.request import check_document, env_options
@@ -28,8 +29,8 @@ def judge(run: Path, episodes: int, mode: str = "mean") -> dict[str, Any]:
     check_document(run / "config.json", document)
     check_id(document["env"])
     per_seed = [
-        _judge_one(seed_folder(run, document, s)[0], document, s, episodes, mode)
-        for s in document["seeds"]
+        _judge_one(x, learner_document(document, x), episodes, mode)
+        for x in learners_of(run, document)
     ]
     means = [p["mean"] for p in per_seed]
     return {
@@ -41,19 +42,17 @@ def judge(run: Path, episodes: int, mode: str = "mean") -> dict[str, Any]:
         "seeds": per_seed,
         "mean": statistics.fmean(means),
         "std_over_seeds": statistics.stdev(means) if len(means) > 1 else None,
-    }
+    } | ({"arms": by_arm(per_seed)} if "arms" in document else {})
 
 
-def seed_folder(
-    run: Path, document: dict[str, Any], seed: int | None
-) -> tuple[Path, int]:
-    """Where one seed of a run lives; the first if none is named."""
-    seeds: list[int] = document["seeds"]
-    chosen = seeds[0] if seed is None else seed
-    if chosen not in seeds:
-        there = ", ".join(map(str, seeds))
-        raise ConfigError(f"{run}: has no seed {chosen}; it has {there}")
-    return (run if len(seeds) == 1 else run / f"seed-{chosen}"), chosen
+def by_arm(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Mean and deviation over the seeds of each arm."""
+    found = {}
+    for arm in dict.fromkeys(row["arm"] for row in rows):
+        means = [row["mean"] for row in rows if row["arm"] == arm]
+        spread = statistics.stdev(means) if len(means) > 1 else None
+        found[arm] = {"mean": statistics.fmean(means), "std_over_seeds": spread}
+    return found
 
 
 def load_policy(path: Path) -> Policy:
@@ -74,8 +73,9 @@ def exploring(path: Path, policy: Policy, how: Exploration, sigma: float) -> Exp
 
 
 def _judge_one(
-    path: Path, document: dict[str, Any], seed: int, episodes: int, mode: str
+    learner: Learner, document: dict[str, Any], episodes: int, mode: str
 ) -> dict[str, Any]:
+    arm, seed, path = learner
     policy = load_policy(path)
     algo = ALGORITHMS[document["algo"]]
     cfg = from_values(algo.config, document["config"])
@@ -108,7 +108,8 @@ def _judge_one(
         lengths += played[1]
         ended += played[2]
     evaluator.close()
-    return {
+    named = {} if arm is None else {"arm": arm}
+    return named | {
         "seed": seed,
         "step": policy.about.get("step"),
         "mean": statistics.fmean(returns),

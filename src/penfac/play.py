@@ -10,7 +10,8 @@ import numpy as np
 from penfac.envs.gym import check_id
 from penfac.envs.opengl import choose_opengl
 from penfac.errors import ConfigError, EnvironmentFault
-from penfac.judge import load_policy, seed_folder
+from penfac.judge import load_policy
+from penfac.learners import one_of
 from penfac.policy import Policy
 from penfac.randomness import Stream, env_seed
 from penfac.request import check_document, env_options
@@ -45,7 +46,7 @@ def play(run: Path, wish: Wish) -> dict[str, Any]:
     document = read_config(run)
     check_document(run / "config.json", document)
     check_id(document["env"])
-    folder, seed = seed_folder(run, document, wish.seed)
+    _, seed, folder = one_of(run, document, wish.seed)
     policy = load_policy(folder)
     env = open_picture(document, wish.size)
     try:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 INK, BAND, SEED = "#1b4965", "#5fa8d3", "#9db4c0"
+# of arms: told apart by those who see no red or green too (Okabe and Ito)
+INKS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
 
 class Curve(NamedTuple):
@@ -14,6 +16,7 @@ class Curve(NamedTuple):
     seed: int
     steps: list[int]
     returns: list[float]
+    arm: str | None = None
 
 
 def on_grid(curves: list[Curve], points: int = 100) -> tuple[np.ndarray, np.ndarray]:
@@ -24,8 +27,18 @@ def on_grid(curves: list[Curve], points: int = 100) -> tuple[np.ndarray, np.ndar
     return grid, np.array([np.interp(grid, c.steps, c.returns) for c in curves])
 
 
+def _mean(axes, curves: list[Curve], label: str, ink: str, k: int = 0):
+    """The mean over seeds as a line; and it, with its deviation, on its grid."""
+    grid, returns = on_grid(curves)
+    mean, deviation = returns.mean(axis=0), returns.std(axis=0, ddof=len(curves) > 1)
+    style = ("-", "--", ":")[k // len(INKS) % 3]  # colours run out
+    axes.plot(grid, mean, style, color=ink, linewidth=2, label=label)
+    return grid, mean, deviation
+
+
 def learning_curve(curves: list[Curve], title: str) -> bytes:
-    """The mean over seeds, every seed thin behind it, one standard deviation as a band."""
+    """The mean over seeds, every seed thin behind it, one standard deviation as a band;
+    where there are arms, the mean of each."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -33,23 +46,25 @@ def learning_curve(curves: list[Curve], title: str) -> bytes:
     figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    if len(curves) > 1:
+    arms = {c.arm: [d for d in curves if d.arm == c.arm] for c in curves}
+    if len(arms) > 1:
+        for k, (arm, own) in enumerate(arms.items()):
+            _mean(axes, own, f"{arm} ({len(own)})", INKS[k % len(INKS)], k)
+        axes.legend(frameon=False, loc="best", fontsize="small")
+    elif len(curves) > 1:
         for curve in curves:
             axes.plot(curve.steps, curve.returns, color=SEED, linewidth=0.8)
-        grid, returns = on_grid(curves)
-        mean, deviation = returns.mean(axis=0), returns.std(axis=0, ddof=1)
+        grid, mean, deviation = _mean(axes, curves, f"mean of {len(curves)} seeds", INK)
         axes.fill_between(
             grid, mean - deviation, mean + deviation, color=BAND, alpha=0.3, linewidth=0,
             label="one standard deviation",
         )  # fmt: skip
-        axes.plot(
-            grid, mean, color=INK, linewidth=2, label=f"mean of {len(curves)} seeds"
-        )
         axes.legend(frameon=False, loc="best")
     elif curves:
-        _, steps, returns = curves[0]
-        dot = "o" if len(steps) == 1 else None  # a line of one point is not seen
-        axes.plot(steps, returns, color=INK, linewidth=2, marker=dot)
+        dot = "o" if len(curves[0].steps) == 1 else None  # one point is no line
+        axes.plot(
+            curves[0].steps, curves[0].returns, color=INK, linewidth=2, marker=dot
+        )
     axes.set(title=title, xlabel="environment steps", ylabel="return without noise")
     axes.xaxis.set_major_formatter(
         lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x:,.0f}"

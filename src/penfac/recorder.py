@@ -9,6 +9,7 @@ from typing import Any
 
 from penfac.engines.base import Arrays, Counters, Progress
 from penfac.errors import EnvironmentFault, PenfacError, StorageError
+from penfac.learners import Learner
 from penfac.plots import Curve, learning_curve
 from penfac.policy import Policy
 from penfac.runs import RunFolder, fallback_status, read_csv
@@ -20,9 +21,16 @@ DRAW_EVERY = 20.0  # seconds between two drawings of the curve
 class Recorder:
     """CSV rows, TensorBoard, checkpoints, policy, curve and status of one learner."""
 
-    def __init__(self, folder: RunFolder, seed: int, document: dict[str, Any]):
-        self.folder, self.seed, self.document = folder, seed, document
-        self.curve = Curve(seed, [], [])
+    def __init__(
+        self,
+        folder: RunFolder,
+        learner: Learner,
+        document: dict[str, Any],
+        pictures: bool = True,
+    ):
+        self.folder, self.learner, self.document = folder, learner, document
+        self.pictures = pictures  # curves and TensorBoard
+        self.curve = Curve(learner.seed, [], [], learner.arm)
         self.last_point: EvalPoint | None = None
         self.last_checkpoint: int | None = None
         self.began, self.first_step = time.monotonic(), None
@@ -72,10 +80,11 @@ class Recorder:
         timing |= {f"{k}_s": round(v, 6) for k, v in progress.seconds.items()}
         self.folder.append("timing.csv", [timing | {"elapsed_s": round(elapsed, 3)}])
         rate = (counters.step - self.first_step) / elapsed
-        self.folder.scalars(
-            tensorboard_tags(counters, progress, returns, lengths, rate, elapsed),
-            counters.step,
-        )
+        if self.pictures:
+            self.folder.scalars(
+                tensorboard_tags(counters, progress, returns, lengths, rate, elapsed),
+                counters.step,
+            )
 
     def evaluated(self, point: EvalPoint) -> None:
         modes = {"mean": (point.returns, point.lengths, point.terminated)}
@@ -96,6 +105,8 @@ class Recorder:
         ]
         self.folder.append("evaluations.csv", rows)
         self._add(point)
+        if not self.pictures:
+            return
         tags = {
             "eval/mean_reward": statistics.fmean(point.returns),
             "eval/mean_ep_length": statistics.fmean(point.lengths),
@@ -118,7 +129,7 @@ class Recorder:
         about = {
             "algorithm": self.document["algo"],
             "environment": self.document["env"],
-            "seed": self.seed,
+            "seed": self.learner.seed,
             "step": counters.step,
             "update": counters.update,
             "penfac": self.document["penfac"],
@@ -130,20 +141,24 @@ class Recorder:
     def draw(self, group: Path, recorders: list["Recorder"], now: bool = False) -> None:
         """Keep curve.png current, without spending the run on drawing."""
         due = now or time.monotonic() - self.evaluate_from >= DRAW_EVERY
-        if not due:
+        if not due or not self.pictures:
             return
-        title = f"{self.document['algo']} on {self.document['env']}"
-        curves = [r.curve for r in recorders if r.curve.steps]
-        if curves:
-            RunFolder(group).write("curve.png", learning_curve(curves, title))
         for recorder in recorders:
             recorder.evaluate_from = time.monotonic()
-            alone = recorder.curve.steps and recorder.folder.path != group
-            if alone and now:
-                picture = learning_curve(
-                    [recorder.curve], f"{title}, seed {recorder.seed}"
+        title = f"{self.document['algo']} on {self.document['env']}"
+        folders: dict[Path, list[Curve]] = {}  # the run's and, at the end, all below it
+        for recorder in recorders:
+            for path in (recorder.folder.path, *recorder.folder.path.parents):
+                folders.setdefault(path, []).append(recorder.curve)
+                if path == group:
+                    break
+        for path in folders if now else [group]:
+            if curves := [c for c in folders[path] if c.steps]:
+                seed = f", seed {curves[0].seed}" if len(curves) == 1 else ""
+                alone = "" if path == group else seed
+                RunFolder(path).write(
+                    "curve.png", learning_curve(curves, title + alone)
                 )
-                recorder.folder.write("curve.png", picture)
 
     def fault(self, error: PenfacError) -> None:
         """What it takes to meet an environment's fault again."""

@@ -10,6 +10,7 @@ import functools
 import math
 import os
 import platform
+import re
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -35,6 +36,7 @@ class Request:
     algo: str = "penfac"
     preset: str = "tuned"
     settings: dict[str, Any] = field(default_factory=dict)
+    arms: dict[str, dict[str, Any]] | None = None  # settings of each, over all others
     steps: int = 1_000_000
     seeds: tuple[int, ...] = (0,)
     eval_every: int | None = None  # none: a twentieth of the run
@@ -55,8 +57,10 @@ def resolve(request: Request) -> dict[str, Any]:
         raise ConfigError(f"--algo {request.algo}: no such algorithm{hint}")
     algo = ALGORITHMS[request.algo]
     values = presets.preset(algo.presets, request.preset, request.env)
-    cfg = from_values(algo.config, values | dict(algo.overrides) | request.settings)
+    settings = values | dict(algo.overrides) | request.settings
+    cfg = from_values(algo.config, settings)
     algo.check(cfg)
+    arms = {} if request.arms is None else {"arms": resolve_arms(request, settings)}
     check_numbers(request)
     check_id(request.env)
     every = request.eval_every or max(1, request.steps // 20)
@@ -75,7 +79,34 @@ def resolve(request: Request) -> dict[str, Any]:
         "eval_unit": request.eval_unit,
         "restarts": request.restarts,
         "engine": choose_engine(request),
-    }
+    } | arms
+
+
+def resolve_arms(
+    request: Request, settings: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """The whole config of each arm."""
+    algo, found = ALGORITHMS[request.algo], {}
+    for name, own in (request.arms or {}).items():
+        try:
+            check_arm(name)
+            cfg = from_values(algo.config, settings | own)
+            algo.check(cfg)
+        except ConfigError as error:
+            raise ConfigError(f"--arms: [{name}]: {error}") from None
+        found[name] = to_values(cfg)
+    if not found:
+        raise ConfigError("--arms: names no arm")
+    return found
+
+
+def check_arm(name: str) -> None:
+    """An arm's name is a folder's."""
+    plain = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name)
+    if plain is None or name.startswith("seed-"):
+        raise ConfigError(
+            "a name needs letters, digits, . _ -, and may not be seed-..."
+        )
 
 
 def check_numbers(request: Request) -> None:
@@ -169,7 +200,10 @@ def check_document(file: Path, document: dict[str, Any]) -> None:
         )
         algo = ALGORITHMS[document["algo"]]
         algo.check(from_values(algo.config, document["config"]))
-    except (TypeError, ValueError) as error:
+        for name, values in document.get("arms", {}).items():
+            check_arm(name)
+            algo.check(from_values(algo.config, values))
+    except (TypeError, ValueError, AttributeError) as error:
         raise ConfigError(f"{file}: was edited ({error})") from error
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None

@@ -14,20 +14,22 @@ Note = Callable[[str], None]  # a line for whoever watches
 
 
 def restore(
-    engine: Engine,
-    document: dict[str, Any],
-    recorders: list[Recorder],
-    note: Note,
-    fresh: bool,
+    engine: Engine, recorders: list[Recorder], note: Note, fresh: bool
 ) -> list[Counters]:
     """Bring every learner back to its newest checkpoint that verifies.
 
     No file is touched before the checkpoints of all seeds are known to be good.
     """
     found = [None if fresh else r.folder.load_checkpoint() for r in recorders]
+    moved: dict[str, None] = {}
     for i, (recorder, saved) in enumerate(zip(recorders, found, strict=True)):
         if saved is not None:
-            place(engine, i, recorder, document, saved, note)
+            moved |= dict.fromkeys(place(engine, i, recorder, saved, note))
+    if moved:
+        note(
+            f"other versions than at the checkpoint ({'; '.join(moved)}): "
+            "the run goes on, but not bit for bit"
+        )
     counters = []
     for recorder, saved in zip(recorders, found, strict=True):
         meta = None if saved is None else saved[1]
@@ -41,16 +43,16 @@ def place(
     engine: Engine,
     i: int,
     recorder: Recorder,
-    document: dict[str, Any],
     saved: tuple[dict[str, Any], dict[str, Any], list[str]],
     note: Note,
-) -> None:
-    """One learner back where a checkpoint has it, if that is this run's and ours."""
+) -> list[str]:
+    """One learner back where a checkpoint has it, if that is this run's and ours; what
+    has another version than then."""
     arrays, meta, complaints = saved
     for complaint in complaints:
         note(f"skipped a damaged checkpoint: {complaint}")
     with ours(recorder.folder.path):
-        changed = differences(meta["identity"], identity(document))
+        changed = differences(meta["identity"], identity(recorder.document))
         if changed:
             raise ConfigError(
                 f"{recorder.folder.path}: config.json was changed since the checkpoint: "
@@ -58,12 +60,7 @@ def place(
             )
         engine.restore(i, arrays)
         Counters(**meta["counters"])
-        moved = differences(meta["versions"], versions())
-    if moved:
-        note(
-            f"other versions than at the checkpoint ({'; '.join(moved)}): "
-            "the run goes on, but not bit for bit"
-        )
+        return differences(meta["versions"], versions())
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from penfac.learners import Learner
 from penfac.trial import Listener, Outcome
 
 # a pipe has no width: a table need not squeeze itself into what rich assumes
@@ -60,7 +61,7 @@ class Plain(Listener):
 
     def __init__(self, silent: bool = False):
         self.silent = silent
-        self.best: dict[int, float] = {}
+        self.best: dict[Learner, float] = {}
         self.began, self.done_before = time.monotonic(), 0
 
     def line(self, text: str) -> None:
@@ -69,12 +70,14 @@ class Plain(Listener):
 
     def started(self, folder: Path, document: dict[str, Any], done: int) -> None:
         self.began, self.done_before = time.monotonic(), done
-        self.total = document["steps"] * len(document["seeds"])
-        self.steps: dict[int, int] = {}
+        arms = len(document.get("arms", [None]))
+        self.total = document["steps"] * len(document["seeds"]) * arms
+        self.steps: dict[Learner, int] = {}
         self.line(
             f"run={shlex.quote(str(folder))} algo={document['algo']} "
             f"env={shlex.quote(document['env'])} "
             f"seeds={len(document['seeds'])} steps={document['steps']}"
+            + (f" arms={arms}" if "arms" in document else "")
         )
 
     def rate(self) -> float:
@@ -82,16 +85,18 @@ class Plain(Listener):
         done = sum(self.steps.values()) - self.done_before
         return max(done, 0) / elapsed if elapsed > 0 else 0.0
 
-    def updated(self, seed, counters, event) -> None:
-        self.steps[seed] = counters.step
+    def updated(self, who, counters, event) -> None:
+        self.steps[who] = counters.step
 
-    def evaluated(self, seed, counters, point) -> None:
-        self.steps[seed] = counters.step
+    def evaluated(self, who, counters, point) -> None:
+        self.steps[who] = counters.step
         mean = statistics.fmean(point.returns)
-        self.best[seed] = max(mean, self.best.get(seed, mean))
+        self.best[who] = max(mean, self.best.get(who, mean))
+        arm = "" if who.arm is None else f"arm={who.arm} "
         self.line(
-            f"seed={seed} step={point.step} update={point.update} return={mean:.1f} "
-            f"best={self.best[seed]:.1f} length={statistics.fmean(point.lengths):.1f} "
+            f"{arm}seed={who.seed} step={point.step} update={point.update} "
+            f"return={mean:.1f} best={self.best[who]:.1f} "
+            f"length={statistics.fmean(point.lengths):.1f} "
             f"steps_per_second={self.rate():.0f}"
         )
 
@@ -108,7 +113,7 @@ class Live(Plain):
 
     def __init__(self) -> None:
         super().__init__()
-        self.last: dict[int, float] = {}
+        self.last: dict[Learner, float] = {}
         self.progress = Progress(
             BarColumn(bar_width=28),
             TextColumn("{task.fields[steps]} steps"),
@@ -125,6 +130,8 @@ class Live(Plain):
         super().started(folder, document, done)
         seeds = len(document["seeds"])
         several = f", {seeds} seeds" if seeds > 1 else ""
+        if "arms" in document:
+            several += f", {len(document['arms'])} arms"
         say(f"{document['algo']} on {document['env']}{several} -> {folder}")
         self.task = self.progress.add_task(
             "",
@@ -136,13 +143,13 @@ class Live(Plain):
         )
         self.progress.start()
 
-    def updated(self, seed, counters, event) -> None:
-        super().updated(seed, counters, event)
+    def updated(self, who, counters, event) -> None:
+        super().updated(who, counters, event)
         self.show()
 
-    def evaluated(self, seed, counters, point) -> None:
-        super().evaluated(seed, counters, point)
-        self.last[seed] = statistics.fmean(point.returns)
+    def evaluated(self, who, counters, point) -> None:
+        super().evaluated(who, counters, point)
+        self.last[who] = statistics.fmean(point.returns)
         self.show()
 
     def show(self) -> None:
@@ -177,18 +184,25 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
         "steps": outcome.steps,
         "seconds": round(outcome.seconds, 3),
         "seeds": [
-            {
-                "seed": seed,
+            named(who)
+            | {
                 "step": point.step,
                 "return": statistics.fmean(point.returns),
                 "std_over_episodes": statistics.pstdev(point.returns),
                 "length": statistics.fmean(point.lengths),
-                "authors_score": outcome.scores[seed],
+                "authors_score": outcome.scores[who],
             }
-            for seed, point in outcome.finals.items()
+            for who, point in outcome.finals.items()
         ],
-        "errors": {str(seed): error for seed, error in outcome.errors.items()},
+        "errors": {
+            str(who.seed if who.arm is None else who): error
+            for who, error in outcome.errors.items()
+        },
     }
+
+
+def named(who: Learner) -> dict[str, Any]:
+    return ({} if who.arm is None else {"arm": who.arm}) | {"seed": who.seed}
 
 
 def print_outcome(outcome: Outcome) -> None:
@@ -202,7 +216,10 @@ def print_outcome(outcome: Outcome) -> None:
     judged = max((p.step for p in outcome.finals.values()), default=0)
     behind = "" if outcome.reason == "finished" else f" at step {judged:,}"
     say("")
-    if len(finals) == 1:
+    arms = dict.fromkeys(who.arm for who in outcome.finals)
+    if len(arms) > 1:
+        print_arms(outcome, behind)
+    elif len(finals) == 1:
         point = next(iter(outcome.finals.values()))
         say(
             f"return of the learned policy{behind}: {finals[0]:.1f}  (mu without noise, mean of "
@@ -223,11 +240,24 @@ def print_outcome(outcome: Outcome) -> None:
         say(f"go on: penfac resume {folder}")
 
 
+def print_arms(outcome: Outcome, behind: str) -> None:
+    """One line an arm, the best first."""
+    found: dict[str | None, list[float]] = {}
+    for who, point in outcome.finals.items():
+        found.setdefault(who.arm, []).append(statistics.fmean(point.returns))
+    say(f"return of the learned policies{behind}, mean over seeds:")
+    for arm, means in sorted(found.items(), key=lambda x: -statistics.fmean(x[1])):
+        spread = f" +- {statistics.stdev(means):.1f}" if len(means) > 1 else ""
+        say(f"  {arm}: {statistics.fmean(means):.1f}{spread} ({len(means)} seeds)")
+
+
 def print_judgement(report: dict[str, Any]) -> None:
     table = Table(
         title=f"{report['algo']} on {report['env']} ({report['mode']} action)"
     )
+    arms = ["arm"] if "arms" in report else []
     for column in (
+        *arms,
         "seed",
         "step",
         "return",
@@ -242,10 +272,17 @@ def print_judgement(report: dict[str, Any]) -> None:
         ended = f"{row['terminated']}/{report['episodes']}"
         numbers = (row[k] for k in ("mean", "std", "min", "max", "mean_length"))
         table.add_row(
-            str(row["seed"]), f"{row['step']:,}", *(f"{x:.1f}" for x in numbers), ended
+            *(row[k] for k in arms),
+            str(row["seed"]),
+            f"{row['step']:,}",
+            *(f"{x:.1f}" for x in numbers),
+            ended,
         )
     console.print(table)
-    if report["std_over_seeds"] is not None:
+    for arm, found in report.get("arms", {}).items():
+        spread = found["std_over_seeds"]
+        say(f"{arm}: {found['mean']:.1f}" + (f" +- {spread:.1f}" if spread else ""))
+    if not arms and report["std_over_seeds"] is not None:
         say(
             f"mean over {len(report['seeds'])} seeds: {report['mean']:.1f} "
             f"+- {report['std_over_seeds']:.1f}"

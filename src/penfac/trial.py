@@ -6,6 +6,7 @@ Whatever trains comes through here.
 import contextlib
 import dataclasses
 import logging
+import resource
 import shutil
 import statistics
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values
 from penfac.engines.base import Counters, Engine, Job
+from penfac.engines.build import build_engine
 from penfac.envs.gym import Watch, check_id
 from penfac.errors import (
     ConfigError,
@@ -27,6 +29,7 @@ from penfac.errors import (
     StorageError,
 )
 from penfac.interruption import Interruption, StopRequested, Watchdog
+from penfac.learners import Learner, documents, learner_document, learners_of
 from penfac.recorder import Recorder
 from penfac.request import (
     Request,
@@ -57,6 +60,9 @@ class Limits:
     checkpoint_every: float = 15.0  # seconds
     env_timeout: float = 300.0
     command: str = ""
+    at_once: int | None = None  # learners that share a program on a device
+    until: int | None = None  # stop at this step, of a run that is to be longer
+    pictures: bool = True  # curves and TensorBoard
 
 
 @dataclass
@@ -69,9 +75,9 @@ class Outcome:
     steps: int  # of all seeds
     steps_now: int  # ... of them since this process took over
     seconds: float
-    finals: dict[int, EvalPoint]  # by seed: the last evaluation
-    scores: dict[int, float]  # by seed: mean minus std of the last tenth of evaluations
-    errors: dict[int, str]
+    finals: dict[Learner, EvalPoint]  # the last evaluation
+    scores: dict[Learner, float]  # mean minus std of the last tenth of evaluations
+    errors: dict[Learner, str]
 
 
 class Listener:
@@ -79,9 +85,9 @@ class Listener:
 
     def started(self, folder: Path, document: dict[str, Any], done: int) -> None: ...
 
-    def updated(self, seed: int, counters: Counters, event: Updated) -> None: ...
+    def updated(self, who: Learner, counters: Counters, event: Updated) -> None: ...
 
-    def evaluated(self, seed: int, counters: Counters, point: EvalPoint) -> None: ...
+    def evaluated(self, who: Learner, counters: Counters, point: EvalPoint) -> None: ...
 
     def noted(self, text: str) -> None: ...
 
@@ -131,40 +137,45 @@ def run(
     fresh: bool,
 ) -> Outcome:
     """Everything between the lock and its release."""
-    seeds = document["seeds"]
-    paths = [folder] if len(seeds) == 1 else [folder / f"seed-{s}" for s in seeds]
+    learners = learners_of(folder, document)
+    allow_open_files(8 * len(learners))
     probe_storage(folder)
     locks = [Lock(folder)]
     try:
-        for path in paths:
-            with storage(path):
-                path.mkdir(exist_ok=True)
-            if path != folder:
-                locks.append(Lock(path))
+        for learner in learners:
+            with storage(learner.path):
+                learner.path.mkdir(parents=True, exist_ok=True)
+            if learner.path != folder:
+                locks.append(Lock(learner.path))
         recorders = [
-            Recorder(RunFolder(p), s, document)
-            for p, s in zip(paths, seeds, strict=True)
+            Recorder(
+                RunFolder(x.path), x, learner_document(document, x), limits.pictures
+            )
+            for x in learners
         ]
         if fresh:
-            write_configs(folder, document, recorders)
+            write_configs(folder, document)
         return _run_locked(folder, document, limits, listener, recorders, fresh)
     finally:
         for lock in locks:
             lock.release()
 
 
-def write_configs(
-    folder: Path, document: dict[str, Any], recorders: list[Recorder]
-) -> None:
-    """config.json of the run and of each seed; what a killed process left goes."""
-    for recorder in recorders:
-        recorder.folder.sweep()
-        own = document | {"seeds": [recorder.seed]}
-        recorder.folder.write_json("config.json", own)
-    if len(recorders) > 1:
-        group = RunFolder(folder)
-        group.sweep()
-        group.write_json("config.json", document)
+def allow_open_files(needed: int) -> None:
+    """Hundreds of learners have thousands of files; a soft limit is often 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = needed + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def write_configs(folder: Path, document: dict[str, Any]) -> None:
+    """config.json of the run, of each arm and seed; what a killed process left goes."""
+    for path, own in documents(folder, document).items():
+        home = RunFolder(path)
+        home.sweep()
+        home.write_json("config.json", own)
 
 
 def _run_locked(
@@ -191,10 +202,12 @@ def _run_locked(
     with Interruption(limits.stop_after) as interruption, logging_to(recorders[0]):
         watchdog = Watchdog(watch, limits.env_timeout, on_hang)
         try:
-            engine = build_engine(document, interruption, watch, recorders, listener)
-            counters = restore(engine, document, recorders, listener.noted, fresh)
+            engine = engine_for(
+                document, limits, interruption, watch, recorders, listener
+            )
+            counters = restore(engine, recorders, listener.noted, fresh)
             if not fresh:  # only now is it known to fit the checkpoints
-                write_configs(folder, document, recorders)
+                write_configs(folder, document)
             listener.started(folder, document, sum(c.step for c in counters))
             trial = Trial(
                 folder, document, limits, listener, recorders, engine, counters
@@ -251,8 +264,9 @@ def fail(recorders: list[Recorder], error: BaseException) -> str | None:
     return where
 
 
-def build_engine(
+def engine_for(
     document: dict[str, Any],
+    limits: Limits,
     interruption: Interruption,
     watch: Watch,
     recorders: list[Recorder],
@@ -263,11 +277,12 @@ def build_engine(
         listener.noted(text)
 
     algo = ALGORITHMS[document["algo"]]
-    cfg = from_values(algo.config, document["config"])
-    algo.check(cfg)
+    own = [from_values(algo.config, r.document["config"]) for r in recorders]
+    for cfg in dict.fromkeys(own):
+        algo.check(cfg)
     job = Job(
         algo=algo,
-        cfg=cfg,
+        cfg=own[0],
         env_id=document["env"],
         options=env_options(document),
         steps=document["steps"],
@@ -276,13 +291,8 @@ def build_engine(
         watch=watch,
         note=note,
     )
-    if document["engine"] == "device":
-        from penfac.engines.device import DeviceEngine
-
-        return DeviceEngine(job, document["seeds"])
-    from penfac.engines.host import HostEngine
-
-    return HostEngine(job, document["seeds"])
+    seeds = [r.learner.seed for r in recorders]
+    return build_engine(job, document["engine"], seeds, own, limits.at_once)
 
 
 class Trial:
@@ -309,13 +319,15 @@ class Trial:
         for recorder in self.recorders:
             recorder.status("running", None, "")
         document = self.document
+        until = self.limits.until or document["steps"]
         schedule = Schedule(
-            document["steps"],
+            min(document["steps"], until),
             document["eval_every"],
             document["eval_episodes"],
             document["eval_unit"],
         )
-        reason, code = "finished", 0
+        short = schedule.steps < document["steps"]
+        reason, code = f"reached step {until}" if short else "finished", 0
         events = train(self.engine, self.counters, schedule)
         try:
             while (event := self.next_event(events)) is not None:
@@ -329,7 +341,8 @@ class Trial:
         self.leave(reason, code)
         if code == 0 and self.errors:
             code = next(iter(self.errors.values())).exit_code
-            reason = f"{len(self.errors)} of {len(self.recorders)} seeds failed"
+            what = "learners" if "arms" in document else "seeds"
+            reason = f"{len(self.errors)} of {len(self.recorders)} {what} failed"
         return self.outcome(reason, code)
 
     def next_event(self, events: Iterator[Event]) -> Event | None:
@@ -348,20 +361,20 @@ class Trial:
     def handle(self, event: Evaluated | Updated | Failed) -> None:
         i = event.learner
         recorder, counters = self.recorders[i], self.counters[i]
-        seed = recorder.seed
+        who = recorder.learner
         if isinstance(event, Updated):
             recorder.updated(counters, event.progress)
-            self.listener.updated(seed, counters, event)
+            self.listener.updated(who, counters, event)
         elif isinstance(event, Evaluated):
             recorder.evaluated(event.point)
             recorder.draw(self.folder, self.recorders)
-            self.listener.evaluated(seed, counters, event.point)
+            self.listener.evaluated(who, counters, event.point)
         else:
             self.errors[i] = event.error
             recorder.fault(event.error)
             self.save(i)
             recorder.status("failed", event.error.exit_code, str(event.error))
-            self.listener.noted(f"seed {seed}: {event.error}")
+            self.listener.noted(f"{who}: {event.error}")
 
     def checkpoint_if_due(self) -> None:
         if time.monotonic() - self.checkpointed >= self.limits.checkpoint_every:
@@ -376,7 +389,7 @@ class Trial:
     def save(self, i: int) -> None:
         recorder, counters = self.recorders[i], self.counters[i]
         meta = {
-            "identity": identity(self.document),
+            "identity": identity(recorder.document),
             "counters": dataclasses.asdict(counters),
             "versions": versions(),
         }
@@ -396,7 +409,7 @@ class Trial:
             self.engine.close()
 
     def outcome(self, reason: str, code: int) -> Outcome:
-        finals = {r.seed: r.last_point for r in self.recorders if r.last_point}
+        finals = {r.learner: r.last_point for r in self.recorders if r.last_point}
         return Outcome(
             folder=self.folder,
             exit_code=code,
@@ -405,8 +418,8 @@ class Trial:
             steps_now=sum(c.step for c in self.counters) - self.steps_before,
             seconds=time.monotonic() - self.began,
             finals=finals,
-            scores={r.seed: authors_score(r.curve.returns) for r in self.recorders},
-            errors={self.recorders[i].seed: str(e) for i, e in self.errors.items()},
+            scores={r.learner: authors_score(r.curve.returns) for r in self.recorders},
+            errors={self.recorders[i].learner: str(e) for i, e in self.errors.items()},
         )
 
 

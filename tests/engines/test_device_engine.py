@@ -7,7 +7,8 @@ import pytest
 from tests.engines.jobs import digest, finish, learn, make_job, never
 
 from penfac.engines.base import Counters
-from penfac.engines.device import DeviceEngine, episodes_for
+from penfac.engines.device import DeviceEngine
+from penfac.engines.programs import episodes_for
 from penfac.envs.builtin import BUILT_IN
 from penfac.envs.gym import EnvOptions
 from penfac.errors import Divergence, EnvironmentFault
@@ -20,9 +21,7 @@ ENV, SEEDS, STEPS = "penfac/LQR-v0", [5, 6, 7], 300  # three updates of 2 x 50 s
 
 def together(job, seeds) -> DeviceEngine:
     """All learners in one program, as on an accelerator."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jax, "default_backend", lambda: "gpu")
-        engine = DeviceEngine(job, seeds)
+    engine = DeviceEngine(job, seeds, at_once=len(seeds))
     assert len(engine.groups) == 1
     return engine
 
@@ -146,7 +145,7 @@ def test_an_evaluation_is_an_episode_of_its_own_stream(single):
     ((_, played),) = engine.evaluate([(0, Counters())], 1, True)
     returns, lengths, ended = played["mean"]
     policy, env = engine.policy(0), BUILT_IN[ENV]
-    seed = engine.groups[0].seeds[:1]
+    seed = jnp.asarray(engine.groups[0].seeds[:1])
     which = jnp.zeros((1, 1), jnp.uint32)
     keys = stream_keys(seed, Stream.EVAL_RESET, which, which)[0, 0]
     state, total = env.reset(jax.random.split(keys)[0]), 0.0
@@ -163,8 +162,10 @@ def test_the_policy_and_the_program_act_alike(single):
     """mu inside the program and the policy in numpy agree on any observation."""
     engine, _ = single
     obs = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
-    state = jax.tree.map(lambda x: x[0], engine.groups[0].states)
-    inside = engine.job.algo.mu(state, jnp.asarray(obs), engine.plan, engine.numbers)
+    group = engine.groups[0]
+    state = jax.tree.map(jnp.asarray, group.state(0))
+    numbers = group.numbers[0]
+    inside = engine.job.algo.mu(state, jnp.asarray(obs), engine.plan, numbers)
     bound = BUILT_IN[ENV].spec.action_high
     np.testing.assert_allclose(engine.policy(0)(obs), inside * bound, atol=1e-5)
 

@@ -1,7 +1,6 @@
 """What the engines promise holds for every algorithm: seeds together are seeds alone,
 evaluating changes nothing, a run that stopped goes on bit for bit."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -155,10 +154,14 @@ def test_a_learner_that_diverges_stops_and_keeps_its_last_good_state(name, env_i
     """A step size that overflows: what a checkpoint gets is what was good before."""
     engine = make(name, env_id)
     rates = {k: jnp.float32(1e38) for k in ("lr", "lr_end", "actor_lr", "critic_lr")}
-    known = {k: v for k, v in rates.items() if k in engine.numbers._fields}
-    engine.numbers = engine.numbers._replace(**known)
-    if env_id == DEVICE:  # there numbers are part of the program
-        engine.advance_program = jax.jit(engine._advance, donate_argnums=(0, 1))
+    numbers = engine.numbers if env_id == HOST else engine.groups[0].who.numbers
+    known = {k: v for k, v in rates.items() if k in numbers._fields}
+    if env_id == HOST:
+        engine.numbers = numbers._replace(**known)
+    else:
+        known = {k: v[None] for k, v in known.items()}
+        group = engine.groups[0]
+        group.who = group.who._replace(numbers=numbers._replace(**known))
     events = finish(engine, 1, never(STEPS))
     (failed,) = [e for e in events if isinstance(e, Failed)]
     assert isinstance(failed.error, Divergence)
@@ -193,9 +196,8 @@ def test_a_replay_is_saved_once_and_only_what_is_needed_stays(tmp_path):
 
 def test_a_thousand_online_learners_are_one_program():
     """All seeds in one vmapped group end as the same seeds alone."""
-    engine = make("cacla", DEVICE)
-    engine.groups[0].__init__(engine, list(range(1000)))
-    engine.place = [(0, row) for row in range(1000)]
+    job = make("cacla", DEVICE).job
+    engine = DeviceEngine(job, range(1000), at_once=1000)
     due = [(i, Counters()) for i in range(1000)]
     told = dict(engine.advance(due))
     assert len(told) == 1000

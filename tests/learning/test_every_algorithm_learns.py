@@ -279,7 +279,7 @@ def test_what_learns_here_is_what_the_engine_does():
         [(_, progress)] = engine.advance([(0, counters)])
         count_update(counters, progress)
     assert counters.update == updates
-    state = jax.tree.map(lambda x: x[0], engine.groups[0].states)
+    state = jax.tree.map(jnp.asarray, engine.groups[0].state(0))
     there = Learner(algo, engine.plan, engine.numbers, state)
     for found in (Learner.mu, Learner.value):
         np.testing.assert_allclose(

@@ -82,7 +82,7 @@ def test_penfac_finds_the_optimal_gain():
     engine = DeviceEngine(Job(algo, cfg, "penfac/LQR-v0", EnvOptions(), STEPS), [0])
 
     def learned():
-        return jax.tree.map(lambda x: x[0], engine.groups[0].states)
+        return jax.tree.map(jnp.asarray, engine.groups[0].state(0))
 
     assert error(linear_policy(learned(), LQR_ENV.spec)[0]) > 0.9
     for _ in train(engine, [Counters()], Schedule(STEPS, STEPS, 1)):

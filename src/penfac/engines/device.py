@@ -1,19 +1,21 @@
-"""Built-in environments: collecting and learning are one compiled program.
+"""Environments that are JAX functions: collecting and learning are one compiled program.
 
-The program has a learner axis L always. On an accelerator all learners share one program;
-on a CPU each runs its own with L = 1, so that `--seeds 8` ends with the bits of eight
-single runs.
+The program has a learner axis L always. On an accelerator all learners share one program,
+spread over every device there is; on a CPU each runs its own with L = 1, so that
+`--seeds 8` ends with the bits of eight single runs. `at_once` says otherwise.
 """
 
+import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from penfac.algos.base import Collecting, given
+from penfac.engines import memory
 from penfac.engines.base import (
     Arrays,
     Counters,
@@ -22,216 +24,160 @@ from penfac.engines.base import (
     as_row,
     diverged,
     flatten,
-    moment,
     unflatten,
     with_rows,
     without_rows,
 )
+from penfac.engines.programs import Learners, Programs, When, Who
 from penfac.envs.base import JaxEnv
 from penfac.envs.builtin import jax_env
 from penfac.errors import EnvironmentFault, PenfacError
-from penfac.evaluate import MODES
 from penfac.policy import ActionScale, Policy
-from penfac.randomness import Stream
-from penfac.rollout.device import (
-    Finished,
-    Noise,
-    Worlds,
-    averaged,
-    collect_episodes,
-    collect_steps,
-    play_episodes,
-    start_worlds,
-)
+from penfac.rollout.device import Finished
 from penfac.types import EpisodeStats
+
+AXIS = "learners"
 
 
 class DeviceEngine:
-    """See penfac.engines.base.Engine."""
+    """See penfac.engines.base.Engine. `configs` gives each learner one of its own; they
+    may differ in whatever does not shape the program."""
 
-    def __init__(self, job: Job, seeds: list[int]):
-        self.job, self.env, self.how = job, environment(job), job.collecting
-        self.plan = job.algo.plan(job.cfg, self.env.spec)
-        self.numbers = job.algo.numbers(job.cfg)
-        together = jax.default_backend() != "cpu"
-        size = len(seeds) if together else 1
+    def __init__(
+        self,
+        job: Job,
+        seeds: Sequence[int],
+        configs: Sequence[Any] | None = None,
+        at_once: int | None = None,
+        devices: Sequence[Any] | None = None,
+    ):
+        self.job, self.env = job, environment(job)
+        configs = configs or [job.cfg] * len(seeds)
+        self.jobs = [job._replace(cfg=cfg) for cfg in configs]
+        self.plan = one_plan([job.algo.plan(cfg, self.env.spec) for cfg in configs])
+        self.how = job.collecting
+        self.programs = Programs(job.algo, self.plan, self.how, self.env)
+        self.devices = list(devices or jax.local_devices())
+        size = min(at_once or usual_size(len(seeds)), len(seeds))
+        self.mesh = Mesh(np.array(self.devices[:size]), (AXIS,))
+        self.sharding = NamedSharding(self.mesh, PartitionSpec(AXIS))
+        # said, not inferred: what comes out goes in again, and must not compile anew
+        jit = functools.partial(jax.jit, out_shardings=self.sharding)
+        self.begin_program = jit(self._spread(self.programs.begin))
+        self.advance_program = jit(
+            self._spread(self.programs.advance), donate_argnums=0
+        )
+        self.evaluate_program = jit(self._evaluate, static_argnums=(5, 6))
+        numbers = {cfg: job.algo.numbers(cfg) for cfg in dict.fromkeys(configs)}
+        learners = [(s, numbers[c]) for s, c in zip(seeds, configs, strict=True)]
         self.groups = [
-            Group(self, seeds[k : k + size]) for k in range(0, len(seeds), size)
+            Group(self, learners[k : k + size]) for k in range(0, len(learners), size)
         ]
-        self.place = [
-            divmod(i, size) for i in range(len(seeds))
-        ]  # learner -> (group, row)
-        self.advance_program = jax.jit(self._advance, donate_argnums=(0, 1))
-        self.evaluate_program = jax.jit(self._evaluate, static_argnums=(5, 6))
+        # learner -> (group, row)
+        self.place = [divmod(i, size) for i in range(len(learners))]
+        memory.check(self)
         self.compiled = False
 
-    # --- the programs -----------------------------------------------------------------
-
-    def _advance(self, states, worlds, seeds, first, when, active):
-        """Collect and update [L] learners, some rounds of it; those not active keep
-        every bit."""
-        how, before, home = self.how, states, worlds
-        update, step, progress, sigma = when
-
-        def one_round(carry, turn):
-            states, worlds = carry
-            steps = step + turn * (how.worlds * how.steps)
-            noise = self._noise(states, sigma, steps < how.random_steps)
-            worlds, batch, finished = self._collect(states, worlds, seeds, first, noise)
-            if hasattr(states, "replay"):  # what is not learned from is not stored
-                batch = batch._replace(mask=batch.mask & active[:, None])
-
-            def learn(state, batch, seed, update, progress, sigma):
-                now = moment(seed, update, turn, progress, sigma)
-                return self.job.algo.update(state, batch, self.plan, self.numbers, now)
-
-            at = (seeds, update, progress, sigma)
-            states, metrics = jax.vmap(learn)(states, batch, *at)
-            return (states, worlds), (metrics, jnp.sum(batch.mask, axis=1), finished)
-
-        carry = (states, worlds)
-        if how.rounds == 1:
-            (states, worlds), (metrics, steps, finished) = one_round(carry, 0)
-        else:
-            turns = jnp.arange(how.rounds)
-            (states, worlds), told = jax.lax.scan(one_round, carry, turns)
-            metrics, steps, finished = over_rounds(*told)
-        good = active & metrics.finite
-        states, rows = without_rows(states)
-        kept = keep(good, states, without_rows(before)[0])
-        states = with_rows(kept, rows)
-        return states, keep(good, worlds, home), metrics, steps, finished
-
-    def _noise(self, states, sigma, random) -> Noise:
-        spread = lambda state, sigma: self.job.algo.spread(  # noqa: E731
-            state, sigma, self.plan, self.numbers
+    def _spread(self, program):
+        """The program, each device at its own learners; none ever waits for another."""
+        if self.mesh.size == 1:
+            return program
+        part = PartitionSpec(AXIS)
+        return jax.shard_map(
+            program, mesh=self.mesh, in_specs=part, out_specs=part, check_vma=False
         )
-        return Noise(self.how.exploration, jax.vmap(spread)(states, sigma), random)
 
-    def _collect(self, states, worlds, seeds, first, noise):
-        algo = self.job.algo
-        acting = jax.vmap(algo.behaviour)(states)
+    def _evaluate(self, state, who, evaluation, drawn, sigma, episodes, mode):
+        def program(state, who, evaluation, drawn, sigma):
+            given = (evaluation, drawn, sigma, episodes, mode)
+            return self.programs.evaluate(state, who, *given)
 
-        def mu(obs):
-            one = lambda state, obs: algo.mu(state, obs, self.plan, self.numbers)  # noqa: E731
-            return jax.vmap(one)(acting, obs)
-
-        if self.how.episodes is None:
-            return collect_steps(self.env, mu, noise, seeds, worlds, self.how.steps)
-        count = episodes_for(self.how, self.env)
-        batch, finished = collect_episodes(self.env, mu, noise, seeds, first, count)
-        return worlds, batch, finished
-
-    def _evaluate(self, states, seeds, evaluation, drawn, sigma, episodes, mode):
-        """Episodes of each learner; `evaluation` names the initial states, `drawn` the
-        noise of a mode that samples."""
-
-        def mean(obs):
-            one = lambda s, o: self.job.algo.mu(s, o, self.plan, self.numbers)  # noqa: E731
-            return jax.vmap(one)(states, obs)
-
-        noise = self._noise(states, sigma, jnp.zeros(len(seeds), bool))
-        samples = 1 if mode == "mean" else MODES[mode]
-
-        def act(obs, _, t):
-            if mode == "mean":
-                return mean(obs)
-            mu, number = mean(obs), jnp.broadcast_to(t, obs.shape[:2])
-            which = jnp.broadcast_to(drawn[:, None], number.shape)
-            world = jnp.broadcast_to(jnp.arange(number.shape[1]), number.shape)
-            return averaged(mu, noise, samples, (seeds, which, world, number))
-
-        stream = Stream.EVAL_RESET
-        return play_episodes(self.env, act, seeds, stream, evaluation, episodes)
+        return self._spread(program)(state, who, evaluation, drawn, sigma)
 
     # --- the engine -------------------------------------------------------------------
 
     def advance(
         self, due: list[tuple[int, Counters]]
     ) -> Iterator[tuple[int, Progress | PenfacError]]:
-        for g, group in enumerate(self.groups):
-            rows = {self.place[i][1]: (i, c) for i, c in due if self.place[i][0] == g}
-            if not rows:
-                continue
+        for group, rows in self._due(due):
             self.job.poll()
             yield from self._advance_group(group, rows)
 
+    def _due(
+        self, due: list[tuple[int, Counters]]
+    ) -> Iterator[tuple["Group", dict[int, tuple[int, Counters]]]]:
+        """The groups that have something to do, and for whom."""
+        for g, group in enumerate(self.groups):
+            rows = {self.place[i][1]: (i, c) for i, c in due if self.place[i][0] == g}
+            if rows:
+                yield group, rows
+
     def _advance_group(self, group: "Group", rows: dict[int, tuple[int, Counters]]):
         started = time.perf_counter()
-        size = len(group.seeds)
-        job, active = self.job, np.zeros(size, bool)
-        first, update = np.zeros(size, np.uint32), np.zeros(size, np.uint32)
-        step, progress = np.zeros(size, np.int32), np.zeros(size, np.float32)
-        sigma = np.full(size, job.cfg.sigma, np.float32)
-        for row, (_, counters) in rows.items():
-            first[row] = counters.episode % 2**32  # keys are named by 32 bits
-            update[row] = counters.update % 2**32
-            step[row] = min(counters.step, 2**30)  # to know when random ones end
-            progress[row] = job.progress(counters.step)
-            sigma[row] = job.sigma(counters.step)
-            active[row] = True
-        when = (update, step, progress, sigma)
-        group.states, group.worlds, metrics, steps, finished = self.advance_program(
-            group.states, group.worlds, group.seeds, first, when, active
-        )
-        metrics, steps, finished = jax.device_get((metrics, steps, finished))
+        when = self.when(group, rows)
+        told = jax.device_get(group.advance(self.advance_program, when))
         seconds = time.perf_counter() - started
         if not self.compiled:
             self.compiled = True
             self.job.note(f"first update in {seconds:.1f} s, compilation included")
         timing = {"collect": 0.0, "env": 0.0, "update": seconds / len(rows)}
         for row, (i, counters) in rows.items():
-            own = jax.tree.map(lambda x, row=row: x[row], metrics)
+            own = jax.tree.map(lambda x, row=row: x[row], told.metrics)
             if not own.finite:
-                states, _ = without_rows(group.states)
-                state = jax.tree.map(lambda x, row=row: x[row], states)
-                yield i, diverged(state, own, counters.update + 1)
+                yield i, diverged(group.state(row), own, counters.update + 1)
                 continue
-            stats = ended_episodes(finished, row)
-            broken = int(finished.broken[row].sum())
-            faults = counters.faults + broken
+            broken = told.finished.broken[row]
+            faults = counters.faults + int(broken.sum())
             if faults > self.job.restarts:
-                world = int(np.flatnonzero(finished.broken[row].any(-1))[0])
-                yield (
-                    i,
-                    EnvironmentFault(
-                        f"{self.job.env_id}: the physics of world {world} blew up",
-                        {"seed": int(group.seeds[row]), "world": world},
-                    ),
-                )
+                world = int(np.flatnonzero(broken.any(-1))[0])
+                what = f"{self.job.env_id}: the physics of world {world} blew up"
+                where = {"seed": int(group.seeds[row]), "world": world}
+                yield i, EnvironmentFault(what, where)
                 continue
-            episode = counters.episode + len(stats.returns) + broken
+            stats = ended_episodes(told.finished, row)
             yield (
                 i,
                 Progress(
-                    as_row(own),
-                    int(steps[row]),
-                    episode,
-                    stats,
-                    self._told_sigma(group, row, float(sigma[row])),
-                    faults,
-                    timing,
+                    metrics=as_row(own),
+                    steps=int(told.steps[row]),
+                    next_episode=counters.episode
+                    + len(stats.returns)
+                    + int(broken.sum()),
+                    stats=stats,
+                    sigma=float(told.sigma[row]),
+                    faults=faults,
+                    seconds=timing,
                 ),
             )
+
+    def when(self, group: "Group", rows: dict[int, tuple[int, Counters]]) -> When:
+        """Counters of the learners as arrays; those not due take no part."""
+        size = group.size
+        first, update = np.zeros(size, np.uint32), np.zeros(size, np.uint32)
+        step, progress = np.zeros(size, np.int32), np.zeros(size, np.float32)
+        sigma, active = np.full(size, 0.1, np.float32), np.zeros(size, bool)
+        for row, (i, counters) in rows.items():
+            first[row] = counters.episode % 2**32  # keys are named by 32 bits
+            update[row] = counters.update % 2**32
+            step[row] = min(counters.step, 2**30)  # to know when random ones end
+            progress[row] = self.job.progress(counters.step)
+            sigma[row] = self.jobs[i].sigma(counters.step)
+            active[row] = True
+        return When(first, update, step, progress, sigma, active)  # type: ignore[arg-type]
 
     def evaluate(
         self, due: list[tuple[int, Counters]], episodes: int, fixed: bool
     ) -> Iterator[tuple[int, Any]]:
-        for g, group in enumerate(self.groups):
-            rows = {self.place[i][1]: (i, c) for i, c in due if self.place[i][0] == g}
-            if not rows:
-                continue
+        for group, rows in self._due(due):
             self.job.poll()
-            size = len(group.seeds)
-            which, drawn = np.zeros(size, np.uint32), np.zeros(size, np.uint32)
-            sigma = np.full(size, self.job.cfg.sigma, np.float32)
+            drawn, sigma = np.zeros(group.size, np.uint32), self.when(group, rows).sigma
             for row, (_, counters) in rows.items():
                 drawn[row] = counters.evaluations % 2**32
-                which[row] = 0 if fixed else drawn[row]
-                sigma[row] = self.job.sigma(counters.step)
-            given = (group.states, group.seeds, which, drawn, sigma)
+            which = np.zeros_like(drawn) if fixed else drawn
+            state, _ = without_rows(group.learners.state)
+            given = (state, group.who, which, drawn, sigma, episodes)
             played = {
-                mode: jax.device_get(self.evaluate_program(*given, episodes, mode))
+                mode: jax.device_get(self.evaluate_program(*given, mode))
                 for mode in self.job.algo.modes
             }
             for row, (i, _) in rows.items():
@@ -245,38 +191,21 @@ class DeviceEngine:
                 what = "the physics blew up in an evaluation"
                 yield i, EnvironmentFault(f"{self.job.env_id}: {what}")
 
-    def _told_sigma(self, group: "Group", row: int, sigma: float) -> float:
-        """How widely this learner explores."""
-        if self.job.algo.spread is given:
-            return sigma
-        states, _ = without_rows(group.states)
-        state = jax.tree.map(lambda x: x[row], states)
-        spread = self.job.algo.spread(state, sigma, self.plan, self.numbers)
-        return float(np.mean(spread))
-
     def snapshot(self, i: int) -> Arrays:
         group, row = self._at(i)
-        own = jax.tree.map(lambda x: x[row], (group.states, group.worlds))
-        return flatten(own[0], "state") | flatten(own[1], "worlds")
+        state = with_rows(group.state(row), group.rows(row))
+        return flatten(state, "state") | flatten(group.world(row), "worlds")
 
     def restore(self, i: int, arrays: Arrays) -> None:
         group, row = self._at(i)
-
-        def place(whole, prefix):
-            own = jax.tree.map(lambda x: x[row], whole)
-            back = unflatten(own, arrays, prefix)
-            return jax.tree.map(lambda w, b: w.at[row].set(b), whole, back)
-
-        group.states = place(group.states, "state")
-        group.worlds = place(group.worlds, "worlds")
+        group.restore(row, arrays)
 
     def policy(self, i: int) -> Policy:
         group, row = self._at(i)
-        states, _ = without_rows(group.states)
-        state = jax.tree.map(lambda x: x[row], states)
-        spec = self.env.spec
+        spec, numbers = self.env.spec, group.numbers[row]
         actions = ActionScale(spec.action_low, spec.action_high, (spec.action_dim,))
-        return self.job.policy(state, self.plan, self.numbers, actions)
+        state = jax.tree.map(jnp.asarray, group.state(row))
+        return self.jobs[i].policy(state, self.plan, numbers, actions)
 
     def close(self) -> None:
         pass
@@ -287,19 +216,85 @@ class DeviceEngine:
 
 
 class Group:
-    """The learners of one program: their states and worlds with a leading axis L."""
+    """The learners that run at once: arrays with a leading axis L on the devices, and a
+    copy on the host when somebody asks for one learner's."""
 
-    def __init__(self, engine: DeviceEngine, seeds: list[int]):
-        job, env = engine.job, engine.env
-        self.seeds = jnp.asarray(np.asarray(seeds, np.uint32))
-        keys = [jax.random.fold_in(jax.random.key(s), int(Stream.INIT)) for s in seeds]
-        states = [job.algo.init(key, engine.plan, engine.numbers) for key in keys]
-        self.states = jax.tree.map(lambda *x: jnp.stack(x), *states)
-        self.worlds: Worlds | tuple[()] = ()
-        if engine.how.episodes is None:
-            count = engine.how.worlds
-            start = jax.jit(lambda seeds: start_worlds(env, seeds, count))
-            self.worlds = start(self.seeds)
+    def __init__(self, engine: DeviceEngine, learners: list[tuple[int, Any]]):
+        self.numbers = [numbers for _, numbers in learners]
+        # every device has as many rows: those added repeat the last and take no part
+        missing = -len(learners) % engine.mesh.size
+        padded = learners + learners[-1:] * missing
+        self.seeds = np.array([seed for seed, _ in padded], np.uint32)
+        stacked = jax.tree.map(lambda *x: np.stack(x), *(n for _, n in padded))
+        self.sharding = engine.sharding
+        self.who = Who(*jax.device_put((self.seeds, stacked), self.sharding))
+        self.begin = engine.begin_program
+        self._learners: Learners | None = None
+        # state without rows and worlds as numpy arrays, and whether they were changed
+        self.copy: Any = None
+        self.changed = False
+
+    @property
+    def size(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def learners(self) -> Learners:
+        """On the devices; begun when first asked for."""
+        there = self._learners or self.begin(self.who)
+        if self.changed:
+            _, rows = without_rows(there.state)
+            state, worlds = jax.device_put(self.copy, self.sharding)
+            there = Learners(with_rows(state, rows), worlds)
+            self.changed = False
+        self._learners = there
+        return there
+
+    def advance(self, program, when: When):
+        learners = self.learners
+        self.copy = self._learners = None  # donated: gone from here on
+        self._learners, told = program(learners, self.who, when)
+        return told
+
+    def on_host(self) -> Any:
+        """One transfer for all learners, however many ask."""
+        if self.copy is None:
+            state, _ = without_rows(self.learners.state)
+            self.copy = jax.device_get((state, self.learners.worlds))
+        return self.copy
+
+    def state(self, row: int) -> Any:
+        """One learner's, without the rows of its replay."""
+        return jax.tree.map(lambda x: x[row], self.on_host()[0])
+
+    def world(self, row: int) -> Any:
+        return jax.tree.map(lambda x: x[row], self.on_host()[1])
+
+    def rows(self, row: int) -> Any:
+        _, rows = without_rows(self.learners.state)
+        return jax.tree.map(lambda x: jax.device_get(x[row]), rows)
+
+    def restore(self, row: int, arrays: Arrays) -> None:
+        """Put one learner where a checkpoint has it; all of them travel together."""
+        state, rows = self.learners.state, without_rows(self.learners.state)[1]
+        like = lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype)  # noqa: E731
+        back = unflatten(jax.tree.map(like, state), arrays, "state")
+        rest, own_rows = without_rows(back)
+        worlds = unflatten(self.world(row), arrays, "worlds")
+        if not self.changed:
+            self.copy = jax.tree.map(np.array, self.on_host())  # ours to write into
+        for whole, own in zip(
+            jax.tree.leaves(self.copy), jax.tree.leaves((rest, worlds)), strict=True
+        ):
+            whole[row] = own
+        rows = jax.tree.map(lambda whole, own: whole.at[row].set(own), rows, own_rows)
+        self._learners = Learners(with_rows(state, rows), self.learners.worlds)
+        self.changed = True
+
+
+def usual_size(learners: int) -> int:
+    """How many learners run at once if nobody says."""
+    return 1 if jax.default_backend() == "cpu" else learners
 
 
 def environment(job: Job) -> JaxEnv:
@@ -309,30 +304,21 @@ def environment(job: Job) -> JaxEnv:
     return env if limit is None else env._replace(spec=env.spec._replace(horizon=limit))
 
 
-def episodes_for(how: Collecting, env: JaxEnv) -> int:
-    """Episodes an update: a program's shape cannot wait for a number of steps, so the
-    floor in steps counts whole time limits."""
-    return max(how.episodes or 0, -(-how.min_steps // env.spec.horizon))
+def one_plan(plans: Sequence[Any]) -> Any:
+    """The plan that serves all of them, if there is one: batch norm is in it if any
+    needs it, and off in the numbers of the others."""
+    found = {joined(plan, plans) for plan in plans}
+    if len(found) > 1:
+        raise ValueError("these configs need programs of different shapes")
+    return found.pop()
 
 
-def keep(good, new, old):
-    """The new rows of learners that are well, the old ones of the others."""
-
-    def choose(new, old):
-        rows = good.reshape(good.shape + (1,) * (new.ndim - 1))
-        return jnp.where(rows, new, old)
-
-    return jax.tree.map(choose, new, old)
-
-
-def over_rounds(metrics, steps, finished: Finished):
-    """Means of metrics, all episodes in the order they ended, over [R] rounds."""
-    means = jax.tree.map(lambda x: jnp.mean(x.astype(jnp.float32), axis=0), metrics)
-    means = means._replace(finite=jnp.all(metrics.finite, axis=0))
-    joined = jax.tree.map(  # [R, L, W, T] as [L, W, R * T]
-        lambda x: jnp.moveaxis(x, 0, 2).reshape(*x.shape[1:3], -1), finished
-    )
-    return means, jnp.sum(steps, axis=0), joined
+def joined(plan: Any, plans: Sequence[Any]) -> Any:
+    """The plan, with room for batch norm if a plan that is otherwise the same has it."""
+    if not hasattr(plan, "batch_norm") or plan.batch_norm:
+        return plan
+    roomy = plan._replace(batch_norm=True)
+    return roomy if roomy in plans else plan
 
 
 def ended_episodes(finished: Finished, row: int) -> EpisodeStats:

@@ -59,6 +59,26 @@ def preset(file: str, name: str, env_id: str) -> dict[str, Any]:
     return settings
 
 
+def arms(name: str) -> dict[str, dict[str, Any]]:
+    """The arms of a comparison, by name or from a TOML file of one's own: a block each,
+    with the settings in which it differs."""
+    if name.endswith(".toml"):
+        try:
+            found = tomllib.loads(Path(name).read_text(encoding="utf-8"))
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--arms {name}: {error}") from None
+    else:
+        known = read("arms")
+        if name not in known:
+            listed = ", ".join(known)
+            raise ConfigError(f"--arms {name}: is {listed}, or a .toml file")
+        found = known[name]
+    for arm, settings in found.items():
+        if not isinstance(settings, dict):
+            raise ConfigError(f"--arms {name}: {arm} is no block; write [{arm}]")
+    return found
+
+
 def tables() -> dict[str, Any]:
     """Tables 1 to 5 of the paper: symbol, setting, kept and searched values."""
     return read("tables")
