@@ -114,6 +114,10 @@ def train(
     name: Annotated[
         str | None, typer.Option(help="The folder's name; default ENV_k.")
     ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(help="Leave two files, not folders: see `penfac runs unpack`."),
+    ] = None,
     on: Annotated[str, typer.Option(help="auto, cpu or device.")] = "auto",
     slice_: Slice = None,
     stop_after: StopAfter = None,
@@ -182,7 +186,11 @@ def train(
         command=shlex.join(["penfac", *sys.argv[1:]]),
         at_once=at_once(slice_),
     )
-    return follow(lambda listener: start(request, limits, listener), json_)
+    if into is None:
+        return follow(lambda listener: start(request, limits, listener), json_)
+    from penfac.bundle import start_into
+
+    return follow(lambda listener: start_into(into, request, limits, listener), json_)
 
 
 def at_once(text: str | None) -> int | None:
@@ -204,7 +212,7 @@ def parse_set(algo: str, pairs: list[str]) -> dict[str, Any]:
 
 @app.command()
 def resume(
-    run: Run,
+    run: Annotated[Path, typer.Argument(help="A run folder, or what --into left.")],
     steps: Annotated[
         str | None, typer.Option("-n", "--steps", help="A new, longer budget.")
     ] = None,
@@ -215,8 +223,8 @@ def resume(
     json_: Json = False,
 ) -> int:
     """Continue a run exactly where it stopped."""
+    from penfac import bundle, trial
     from penfac.trial import Limits
-    from penfac.trial import resume as go_on
 
     limits = Limits(
         stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
@@ -225,6 +233,7 @@ def resume(
         at_once=at_once(slice_),
     )
     budget = None if steps is None else whole(steps, "--steps")
+    go_on = bundle.resume_into if bundle.is_bundle(run) else trial.resume
     return follow(lambda listener: go_on(run, limits, listener, budget), json_)
 
 
@@ -309,6 +318,37 @@ def play(
         size=picture_size(size),
     )
     return reply(json_, lambda: play(run, wish), terminal.print_played)
+
+
+runs = typer.Typer(no_args_is_help=True, help="Run folders as files, and back.")
+app.add_typer(runs, name="runs")
+
+
+@runs.command("unpack")
+def unpack(
+    file: Annotated[Path, typer.Argument(help="What --into left, either file.")],
+    out: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
+    json_: Json = False,
+) -> int:
+    """Make the run folders of a bundle, with curves and TensorBoard."""
+    from penfac import bundle, terminal
+
+    return reply(
+        json_, lambda: {"run": str(bundle.unpack(file, out))}, terminal.print_run
+    )
+
+
+@runs.command("pack")
+def pack(
+    run: Run,
+    file: Annotated[Path, typer.Argument(help="The name of both files.")],
+    json_: Json = False,
+) -> int:
+    """Put a run into two files: every row, and the newest checkpoints."""
+    from penfac import bundle, terminal
+
+    work = lambda: {"files": [str(f) for f in bundle.pack_run(run, file)]}  # noqa: E731
+    return reply(json_, work, terminal.print_files)
 
 
 @app.command()

@@ -81,10 +81,8 @@ class Recorder:
         self.folder.append("timing.csv", [timing | {"elapsed_s": round(elapsed, 3)}])
         rate = (counters.step - self.first_step) / elapsed
         if self.pictures:
-            self.folder.scalars(
-                tensorboard_tags(counters, progress, returns, lengths, rate, elapsed),
-                counters.step,
-            )
+            times = {"time/fps": rate, "time/time_elapsed": elapsed}
+            self.folder.scalars(tensorboard_tags(row) | times, counters.step)
 
     def evaluated(self, point: EvalPoint) -> None:
         modes = {"mean": (point.returns, point.lengths, point.terminated)}
@@ -107,13 +105,34 @@ class Recorder:
         self._add(point)
         if not self.pictures:
             return
-        tags = {
-            "eval/mean_reward": statistics.fmean(point.returns),
-            "eval/mean_ep_length": statistics.fmean(point.lengths),
-        }
-        for mode, (returns, *_) in point.others.items():
-            tags[f"eval/mean_reward_{mode}"] = statistics.fmean(returns)
-        self.folder.scalars(tags, point.step)
+        self._judged(
+            point.step, {m: played[:2] for m, played in (modes | point.others).items()}
+        )
+
+    def _judged(
+        self, step: int, modes: dict[str, tuple[list[float], list[int]]]
+    ) -> None:
+        """An evaluation for TensorBoard."""
+        tags = {}
+        for mode, (returns, lengths) in modes.items():
+            name = "eval/mean_reward" if mode == "mean" else f"eval/mean_reward_{mode}"
+            tags[name] = statistics.fmean(returns)
+            if mode == "mean":
+                tags["eval/mean_ep_length"] = statistics.fmean(lengths)
+        self.folder.scalars(tags, step)
+
+    def tell_board(self) -> None:
+        """TensorBoard's file from the CSV files, where training wrote none."""
+        for row in read_csv(self.folder.path / "progress.csv"):
+            self.folder.scalars(tensorboard_tags(row), int(row["step"]))
+        points: dict[int, dict[str, tuple[list[float], list[int]]]] = {}
+        for row in read_csv(self.folder.path / "evaluations.csv"):
+            modes = points.setdefault(int(row["step"]), {})
+            returns, lengths = modes.setdefault(row["mode"], ([], []))
+            returns.append(float(row["return"]))
+            lengths.append(int(row["length"]))
+        for step, modes in points.items():
+            self._judged(step, modes)
 
     def _add(self, point: EvalPoint) -> None:
         self.last_point = point
@@ -183,29 +202,29 @@ class Recorder:
         return None
 
 
-def tensorboard_tags(
-    counters: Counters,
-    progress: Progress,
-    returns: float | str,
-    lengths: float | str,
-    rate: float,
-    elapsed: float,
-) -> dict[str, float]:
-    """The names that Stable-Baselines3's users look for, and ours beside them."""
-    names = {
-        "distance": "policy_distance",
-        "positive_fraction": "positive_advantage_fraction",
-    }
-    tags = {f"train/{names.get(k, k)}": v for k, v in progress.metrics.items()}
-    tags |= {f"rollout/{name}": mean for name, mean in progress.stats.terms.items()}
-    tags |= {
-        "train/std": progress.sigma,
-        "train/n_updates": counters.update,
-        "time/fps": rate,
-        "time/iterations": counters.update,
-        "time/time_elapsed": elapsed,
-        "time/total_timesteps": counters.step,
-    }
-    if not isinstance(returns, str) and not isinstance(lengths, str):
-        tags |= {"rollout/ep_rew_mean": returns, "rollout/ep_len_mean": lengths}
+# columns of progress.csv that TensorBoard has under the names Stable-Baselines3's users
+# look for; what is not listed is a part of the reward or a figure of the update
+TAGS = {
+    "update": ("train/n_updates", "time/iterations"),
+    "step": ("time/total_timesteps",),
+    "train_return": ("rollout/ep_rew_mean",),
+    "train_length": ("rollout/ep_len_mean",),
+    "sigma": ("train/std",),
+    "distance": ("train/policy_distance",),
+    "positive_fraction": ("train/positive_advantage_fraction",),
+    "episode": (),
+    "batch_steps": (),
+    "faults": (),
+}
+
+
+def tensorboard_tags(row: dict[str, Any]) -> dict[str, float]:
+    """A row of progress.csv for TensorBoard."""
+    tags = {}
+    for column, value in row.items():
+        if value == "":  # no episode ended
+            continue
+        part = "rollout" if column.startswith("reward_") else "train"
+        for tag in TAGS.get(column, (f"{part}/{column}",)):
+            tags[tag] = float(value)
     return tags

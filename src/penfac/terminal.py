@@ -232,8 +232,14 @@ def print_outcome(outcome: Outcome) -> None:
             f"+- {spread:.1f} over {len(finals)} seeds (worst {min(finals):.1f})"
         )
     say(f"{outcome.reason}: {took}")
-    say(f"run: {outcome.folder}   curve: {outcome.folder / 'curve.png'}")
     folder = shlex.quote(str(outcome.folder))
+    if outcome.folder.suffix == ".safetensors":
+        say(f"bundle: {outcome.folder} and its .csv")
+        say(f"folders: penfac runs unpack {folder}")
+    else:
+        say(f"run: {outcome.folder}   curve: {outcome.folder / 'curve.png'}")
+    if outcome.folder.suffix == ".safetensors" and outcome.reason == "finished":
+        return
     if outcome.reason == "finished":
         say(f"next: penfac eval {folder}")
     else:
@@ -292,6 +298,15 @@ def print_judgement(report: dict[str, Any]) -> None:
 def print_played(report: dict[str, Any]) -> None:
     end = f"{report['length']} steps, {report['ended']}"
     say(f"return {report['return']:.1f} ({end}): {', '.join(report['files'])}")
+
+
+def print_run(report: dict[str, Any]) -> None:
+    say(f"run: {report['run']}")
+    say(f"next: penfac eval {shlex.quote(report['run'])}")
+
+
+def print_files(report: dict[str, Any]) -> None:
+    say(f"bundle: {' and '.join(report['files'])}")
 
 
 def print_presets(rows: list[dict[str, Any]], algo: str, env: str) -> None:

@@ -12,7 +12,7 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ class Limits:
     at_once: int | None = None  # learners that share a program on a device
     until: int | None = None  # stop at this step, of a run that is to be longer
     pictures: bool = True  # curves and TensorBoard
+    saved: Callable[[Path], None] = lambda folder: None  # after every checkpoint of all
 
 
 @dataclass
@@ -379,6 +380,7 @@ class Trial:
     def checkpoint_if_due(self) -> None:
         if time.monotonic() - self.checkpointed >= self.limits.checkpoint_every:
             self.save_all()
+            self.limits.saved(self.folder)
             self.checkpointed = time.monotonic()
 
     def save_all(self) -> None:
@@ -405,6 +407,7 @@ class Trial:
         for i, recorder in enumerate(self.recorders):
             if i not in self.errors:
                 recorder.status(state, code, reason if state == "stopped" else "")
+        self.limits.saved(self.folder)
         with contextlib.suppress(PenfacError):
             self.engine.close()
 
