@@ -1,5 +1,5 @@
-"""Arms: learners of one program may differ in every number of their config, and in what
-shapes a program they go to engines of their own; nobody can tell from the results."""
+"""Arms: learners of one program may differ in every number of their config; what shapes a
+program makes engines of their own; and nobody can tell either from the results."""
 
 import dataclasses
 import typing
@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from tests.engines.jobs import digest, finish, make_job, never
-from tests.engines.turns import distance, sharing, turns
+from tests.engines.turns import distance, sharing, turn, turns
 from tests.rollout.worlds import WANDERER
 
 from penfac import presets
@@ -17,16 +17,16 @@ from penfac.configs import from_values, known_fields
 from penfac.engines import device
 from penfac.engines.base import Counters, Job
 from penfac.engines.build import build_engine, shapes
-from penfac.engines.device import DeviceEngine, joined
+from penfac.engines.device import DeviceEngine
 from penfac.engines.host import HostEngine
 from penfac.engines.several import Several
-from penfac.envs.builtin import BUILT_IN
 from penfac.envs.gym import EnvOptions
 from penfac.errors import ConfigError
 from penfac.request import Request, resolve
+from penfac.train import Evaluated
 
 ENV, SEEDS, UPDATES = "penfac/LQR-v0", (0, 1), 3
-# of the preset only sizes, and steps so long that three updates tell the arms apart
+# of the preset's sizes, and steps so long that three updates tell the arms apart
 SHORT = {
     "actor_hidden": (4,),
     "critic_hidden": (4,),
@@ -40,37 +40,36 @@ SHORT = {
 
 def ablation() -> tuple[list[str], list[int], list]:
     """Name, seed and config of the fourteen learners of Figure 4, arm by arm."""
-    request = Request(
-        ENV, preset="authors", settings=SHORT, arms=presets.arms("ablation")
-    )
-    found = resolve(request)["arms"]
+    arms = presets.arms("ablation")
+    document = resolve(Request(ENV, preset="authors", settings=SHORT, arms=arms))
     config = ALGORITHMS["penfac"].config
     rows = [
         (arm, seed, from_values(config, values))
-        for arm, values in found.items()
+        for arm, values in document["arms"].items()
         for seed in SEEDS
     ]
-    return tuple(map(list, zip(*rows, strict=True)))  # type: ignore[return-value]
+    names, seeds, configs = zip(*rows, strict=True)
+    return list(names), list(seeds), list(configs)
 
 
 ARMS, ARM_SEEDS, CONFIGS = ablation()
 JOB = Job(ALGORITHMS["penfac"], CONFIGS[0], ENV, EnvOptions(), 300)
-JOINED = JOB.algo.plan(CONFIGS[0], BUILT_IN[ENV].spec)  # with batch norm, as most are
-LEFT_OUT = "batch_stats"  # the one thing batch norm leaves with a learner without it
+WITHOUT = "no-batch-norm"  # the one arm whose plan alone is another than with the rest
+ALL = range(14)
 
 
-def alone(cfg, seed: int) -> DeviceEngine:
-    """One learner that knows of no arms."""
-    return DeviceEngine(JOB._replace(cfg=cfg), [seed], at_once=1)
+def alone(i: int) -> DeviceEngine:
+    """Learner i, and it knows of no other arm."""
+    job = JOB._replace(cfg=CONFIGS[i])
+    return DeviceEngine(job, [ARM_SEEDS[i]], at_once=1)
 
 
 class Fourteen(typing.NamedTuple):
-    """All arms in one program."""
+    """All of them in one program."""
 
     engine: DeviceEngine
-    traced: list  # an entry for each time an update was traced
-    first: list  # snapshots after one update
-    last: list  # ... and after three
+    traced: list  # an entry for each time that an update was traced
+    after: list  # their snapshots after each update
 
 
 @pytest.fixture(scope="module")
@@ -83,29 +82,259 @@ def fourteen():
 
     job = JOB._replace(algo=JOB.algo._replace(update=counted))
     engine = build_engine(job, "device", ARM_SEEDS, CONFIGS, at_once=14)
-    counters = [Counters() for _ in CONFIGS]
-    snapshots = []
+    counters, after = [Counters() for _ in ALL], []
     for _ in range(UPDATES):
-        turns_of(engine, counters)
-        snapshots.append([engine.snapshot(i) for i in range(14)])
-    return Fourteen(engine, traced, snapshots[0], snapshots[-1])
+        turn(engine, counters)
+        after.append([engine.snapshot(i) for i in ALL])
+    return Fourteen(engine, traced, after)
 
 
 @pytest.fixture(scope="module")
 def lone():
-    """An engine of one learner with batch norm and one without: their programs serve
-    every other learner that is alone."""
-    return {
-        name: alone(CONFIGS[ARMS.index(name)], 0) for name in ("penfac", "no-batch-norm")
-    }
+    """Learner i alone, not begun; programs are compiled once for each of the two plans."""
+    first = {}
+
+    def engine(i: int) -> DeviceEngine:
+        made = alone(i)
+        return sharing(first.setdefault(made.plan, made), made)
+
+    return engine
 
 
-def lone_engine(lone, i: int) -> DeviceEngine:
-    name = "no-batch-norm" if ARMS[i] == "no-batch-norm" else "penfac"
-    return sharing(lone[name], alone(CONFIGS[i], ARM_SEEDS[i]))
+# --- one program -------------------------------------------------------------------------
 
 
-def turns_of(engine, counters):
-    from tests.engines.turns import turn
+def test_the_ablation_is_one_program(fourteen):
+    """Seven arms of two seeds: one engine, an update traced once and compiled once."""
+    engine, traced, _ = fourteen
+    assert len(set(CONFIGS)) == 7
+    assert isinstance(engine, DeviceEngine)
+    assert [group.size for group in engine.groups] == [14]
+    assert len(traced) == 1
+    assert engine.advance_program._cache_size() == 1
 
-    return turn(engine, counters)
+
+def test_an_arm_among_others_is_the_arm_alone(fourteen, lone):
+    """Each of fourteen learners and a run of its config alone, whose program has L = 1
+    and, for the arm without batch norm, another plan: 2e-6 apart after one update and
+    4e-4 after three of large steps, in units of each array's largest number. Two arms
+    with the same seed are 0.6 apart and more."""
+    for i in ALL:
+        # room for batch norm that is off: its statistics are kept, and nobody reads them
+        unread = "batch_stats" if ARMS[i] == WITHOUT else "nothing"
+        engine, counters = lone(i), [Counters()]
+        apart = []
+        for k in range(UPDATES):
+            turn(engine, counters)
+            here, there = fourteen.after[k][i], engine.snapshot(0)
+            apart.append(distance(here, there, unread))
+        assert apart[0] < 1e-5, ARMS[i]
+        assert apart[-1] < 2e-3, ARMS[i]
+    ends = [
+        {k: v for k, v in arrays.items() if ".actor.layers" in k}
+        for arrays in fourteen.after[-1]
+    ]
+    for i in ALL:
+        for j in ALL:
+            if ARM_SEEDS[i] == ARM_SEEDS[j] and i != j:
+                assert distance(ends[i], ends[j]) > 0.2, (ARMS[i], ARMS[j])
+
+
+def test_one_at_a_time_an_arm_has_the_bits_of_a_run_alone(lone, monkeypatch):
+    """at_once = 1: a group for each learner. Those with batch norm end with every bit of
+    their run alone; the one without, whose own plan has no room for it, with every bit of
+    a run alone that has."""
+    engine = DeviceEngine(JOB, ARM_SEEDS, CONFIGS, at_once=1)
+    assert [group.size for group in engine.groups] == [1] * 14
+    turns(engine, 14, UPDATES)
+    for i in ALL:
+        if ARMS[i] == WITHOUT:
+            assert alone(i).plan != engine.plan
+            monkeypatch.setattr(device, "one_plan", lambda plans: engine.plan)
+        assert digest(turns(lone(i), 1, UPDATES), 0) == digest(engine, i), ARMS[i]
+        monkeypatch.undo()
+    assert len({digest(engine, i) for i in ALL}) == 14
+
+
+# --- several programs --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "other", [{"actor_hidden": (3,)}, {"worlds": 2}], ids=["shape", "collecting"]
+)
+def test_what_shapes_a_program_makes_engines_of_their_own(other):
+    """Two shapes in turn, their seeds too: two engines, and each learner's snapshot,
+    policy, evaluation and what was restored are those of an engine of its own shape."""
+    settings = {"gamma": 0.9, "rounds": 10, "actor_hidden": (), "critic_hidden": ()}
+    cfg = ALGORITHMS["cacla"].config(**settings)
+    job = Job(ALGORITHMS["cacla"], cfg, ENV, EnvOptions(), 100)
+    configs = [cfg, dataclasses.replace(cfg, **other)] * 2
+    seeds = [4, 5, 6, 7]
+    several = build_engine(job, "device", seeds, configs, at_once=2)
+    assert isinstance(several, Several)
+    assert [own for _, own in several.parts] == [[0, 2], [1, 3]]
+    parts = []
+    for engine, own in several.parts:
+        part = job._replace(cfg=configs[own[0]])
+        made = DeviceEngine(part, [seeds[i] for i in own], at_once=2)
+        parts.append(sharing(engine, made))
+    places = [(parts[i % 2], i // 2) for i in range(4)]
+
+    def assert_equal():
+        for i, (engine, k) in enumerate(places):
+            assert digest(several, i) == digest(engine, k)
+        assert len({digest(several, i) for i in range(4)}) == 4
+
+    early = snapshots_of(several)
+    turns(several, 4, 2)
+    for engine in parts:
+        turns(engine, 2, 2)
+    assert_equal()
+    # policies and evaluations
+    obs = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
+    due = [(i, Counters(evaluations=i)) for i in (0, 1, 3)]
+    played = dict(several.evaluate(due, 2, False))
+    assert played.keys() == {0, 1, 3}
+    for i, counters in due:
+        engine, k = places[i]
+        assert dict(engine.evaluate([(k, counters)], 2, False)) == {k: played[i]}
+        assert several.policy(i)(obs).tobytes() == engine.policy(k)(obs).tobytes()
+    # what is restored reaches one learner, and it goes on from there
+    before = digest(several, 3)
+    several.restore(3, early[3])
+    parts[1].restore(1, early[3])
+    assert digest(several, 3) != before
+    assert_equal()
+    ((i, _),) = several.advance([(3, Counters(update=7))])
+    assert i == 3
+    list(parts[1].advance([(1, Counters(update=7))]))
+    assert_equal()
+
+
+def snapshots_of(engine) -> list:
+    return [engine.snapshot(i) for i in range(4)]
+
+
+# --- the host ----------------------------------------------------------------------------
+
+
+def test_arms_on_the_host_are_engines_of_their_own():
+    """Two configs of two seeds, in turn: bit for bit two engines of one config each."""
+    job = make_job(WANDERER, steps=160)
+    configs = [job.cfg, dataclasses.replace(job.cfg, gamma=0.5, actor_steps=3)] * 2
+    seeds = [1, 2, 3, 4]
+    several = build_engine(job, "host", seeds, configs)
+    assert isinstance(several, Several)
+    events = finish(several, 4, never(160))
+    ends = [digest(several, i) for i in range(4)]
+    for (part, _), first in zip(several.parts, (0, 1), strict=True):
+        engine = HostEngine(job._replace(cfg=configs[first]), seeds[first::2])
+        engine.compiled = part.compiled
+        theirs = finish(engine, 2, never(160))
+        assert [digest(engine, k) for k in (0, 1)] == ends[first::2]
+        for k in (0, 1):
+            assert points(theirs, k) == points(events, first + 2 * k)
+    several.close()
+    assert len(set(ends)) == 4
+
+
+def points(events, learner: int) -> list:
+    """What the evaluations of one learner were."""
+    return [
+        e.point for e in events if isinstance(e, Evaluated) and e.learner == learner
+    ]
+
+
+# --- what shapes a program ---------------------------------------------------------------
+
+NETWORKS = {"actor_hidden", "critic_hidden", "activation", "actor_output", "init"}
+BATCH = {"collect", "min_steps_per_update", "worlds", "steps_per_world"}
+BY_EPISODES = NETWORKS | BATCH | {"exploration", "episodes_per_update"}
+ONLINE = NETWORKS | {"exploration", "optimiser", "actor_update", "worlds", "rounds"}
+TILES = {"tilings", "tiles", "tile_memory", "tile_low", "tile_high"}
+REPLAY = {
+    "exploration", "ou_theta", "ou_dt", "random_steps", "rounds",
+    "replay", "batch_size", "n_step", "critics",
+    "target_noise",  # whether it is 0
+}  # fmt: skip
+SHAPING = {  # arms that differ in one of these do not share a program
+    "penfac": BY_EPISODES,
+    "nfac": BY_EPISODES,
+    "cacla": ONLINE,
+    "cac": ONLINE,
+    "spg": ONLINE,
+    "dpg": ONLINE | {"q"},
+    "ddpg": NETWORKS | BATCH | REPLAY,
+    "td3": NETWORKS | BATCH | REPLAY,
+    "ppo": NETWORKS | BATCH | {"epochs", "minibatches"},
+    "cacla tiles": ONLINE | TILES | {"features"},
+}
+OFF = {  # what another setting has switched off, and so changes nothing at all
+    "nfac": {"beta_start", "beta_min", "beta_max", "early_stop"},
+    "cacla": TILES | {"q"},
+    "cac": TILES | {"q"},
+    "spg": TILES | {"q"},
+    "dpg": TILES,
+    "ddpg": {"episodes_per_update"},
+    "td3": {"episodes_per_update"},
+    "ppo": {"episodes_per_update"},
+    "cacla tiles": {"q"},
+}
+
+
+def others(kind, value) -> list:
+    """Other values of a field; not all are valid."""
+    args = typing.get_args(kind)
+    if typing.get_origin(kind) is typing.Literal:
+        found = list(args)
+    elif typing.get_origin(kind) is tuple:
+        found = [(5,)]
+    elif kind is bool:
+        found = [not value]
+    elif kind is int:
+        found = [value + 1, value // 2]
+    else:  # float, or float | None
+        found = [0.0, 0.05, 0.3, (value or 1.0) / 2]
+    return [x for x in found if x != value]
+
+
+@pytest.mark.parametrize("name", SHAPING)
+def test_what_shapes_a_program_and_what_is_a_number(name):
+    """Each field of a config shapes the program, and is listed here; or it reaches the
+    numbers of its learner (or how widely it explores), and arms that differ in it share a
+    program; or it is switched off. Nothing is read from the first arm on behalf of all."""
+    algo = ALGORITHMS[name.split()[0]]
+    tiled = {"features": "tiles", "normalise": "none"} if "tiles" in name else {}
+    cfg = algo.config(**(dict(algo.overrides) | tiled))
+    job = Job(algo, cfg, ENV, EnvOptions(), 100)
+
+    def numbers(cfg) -> list:
+        own = job._replace(cfg=cfg)
+        leaves = [x.item() for x in jax.tree.leaves(algo.numbers(cfg))]
+        return [*leaves, own.sigma(0), own.sigma(50)]
+
+    shaping, moving, tried = set(), set(), set()
+    for field, kind in known_fields(algo.config).items():
+        for value in others(kind, getattr(cfg, field)):
+            other = dataclasses.replace(cfg, **{field: value})
+            try:
+                algo.check(other)
+            except ConfigError:
+                continue
+            tried.add(field)
+            here, there = shapes(job, [cfg, other])
+            if here != there:
+                shaping.add(field)
+            if numbers(cfg) != numbers(other):
+                moving.add(field)
+    untried = known_fields(algo.config).keys() - tried
+    assert untried <= {"features", "normalise"}  # valid in company alone
+    assert shaping == SHAPING[name] - untried
+    assert tried - shaping - moving == OFF.get(name, set())
+    floats = {f for f, kind in known_fields(algo.config).items() if kind is float}
+    listed = {"ou_theta", "ou_dt", "target_noise", "tile_low", "tile_high"}
+    assert floats & shaping <= listed
+
+
+def test_every_algorithm_is_listed():
+    assert {name.split()[0] for name in SHAPING} == ALGORITHMS.keys()

@@ -10,7 +10,10 @@ from tests.faults.commands import BAD, environment
 SCRIPT = """
 import json, os, sys
 import penfac.cli
+import penfac.recorder
 from penfac.trial import Trial
+
+penfac.recorder.DRAW_EVERY = 0.1  # a slow machine draws in the middle, a fast one too
 
 seen, handle = [], Trial.handle
 
