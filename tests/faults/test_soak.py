@@ -13,7 +13,8 @@ import penfac.cli
 import penfac.recorder
 from penfac.trial import Trial
 
-penfac.recorder.DRAW_EVERY = 0.1  # a slow machine draws in the middle, a fast one too
+# a slow machine would import matplotlib in the middle; what drawing takes levels off
+penfac.recorder.DRAW_EVERY = 1e9
 
 seen, handle = [], Trial.handle
 
