@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensors_to_bytes
 
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
-from penfac.learners import documents, learner_document, learners_of
+from penfac.learners import learner_document, learners_of
 from penfac.recorder import Recorder
 from penfac.request import Request, check_document
 from penfac.runs import (
@@ -33,7 +33,7 @@ from penfac.runs import (
     read_csv,
     storage,
 )
-from penfac.trial import Limits, Listener, Outcome, resume, start
+from penfac.trial import Limits, Listener, Outcome, resume, start, write_configs
 
 FORMAT = 1
 TABLES = {name.removesuffix(".csv"): name for name in CSV_FILES}
@@ -95,6 +95,7 @@ def pack(folder: Path, file: Path) -> None:
     """Write both files; a kill in between leaves rows that no checkpoint knows, which
     unpacking cuts off, and never a checkpoint without its rows."""
     document = read_config(folder)
+    document.pop("alive", None)  # a search's: what it left behind is part of it
     learners, tensors = [], {}
     stacks: dict[str, list[dict[str, np.ndarray]]] = {}
     for k, learner in enumerate(learners_of(folder, document)):
@@ -170,11 +171,9 @@ def unpack(file: Path, out: Path, pictures: bool = True) -> Path:
     document = about["document"]
     check_document(state, document)
     rows = read_rows(table)
-    folder = create_folder(out, document["algo"], document["env"], None)
-    for path, own in documents(folder, document).items():
-        with storage(path):
-            path.mkdir(parents=True, exist_ok=True)
-        RunFolder(path).write_json("config.json", own)
+    home = out / "tune" if "search" in document else out
+    folder = create_folder(home, document["algo"], document["env"], None)
+    write_configs(folder, document)
     recorders = []
     try:
         for k, learner in enumerate(learners_of(folder, document)):

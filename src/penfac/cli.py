@@ -148,10 +148,7 @@ def train(
 
     if eval_protocol not in ("steps", "authors"):
         raise ConfigError(f"--eval-protocol {eval_protocol}: is steps or authors")
-    if on not in ("auto", "cpu", "device"):
-        raise ConfigError(f"--on {on}: is auto, cpu or device")
-    if name is not None and (not name.strip() or "/" in name or name.startswith(".")):
-        raise ConfigError(f"--name {name}: needs a plain folder name")
+    check_words(on, name)
     authors = eval_protocol == "authors"
     every = None if eval_every is None else whole(eval_every, "--eval-every")
     limit = max_episode_steps
@@ -193,6 +190,13 @@ def train(
     return follow(lambda listener: start_into(into, request, limits, listener), json_)
 
 
+def check_words(on: str, name: str | None) -> None:
+    if on not in ("auto", "cpu", "device"):
+        raise ConfigError(f"--on {on}: is auto, cpu or device")
+    if name is not None and (not name.strip() or "/" in name or name.startswith(".")):
+        raise ConfigError(f"--name {name}: needs a plain folder name")
+
+
 def at_once(text: str | None) -> int | None:
     size = None if text is None else whole(text, "--slice")
     if size is not None and size < 1:
@@ -211,6 +215,79 @@ def parse_set(algo: str, pairs: list[str]) -> dict[str, Any]:
 
 
 @app.command()
+def tune(
+    env: Annotated[
+        str, typer.Option(help="A Gymnasium id; module:Id for your own.")
+    ] = DEFAULT_ENV,
+    algo: Annotated[str, typer.Option(help="See `penfac algos`.")] = "penfac",
+    steps: Annotated[
+        str, typer.Option("-n", "--steps", help="Environment steps of a whole run.")
+    ] = "5e5",
+    configs: Annotated[int, typer.Option(help="So many, the preset among them.")] = 64,
+    halvings: Annotated[
+        int, typer.Option(help="So often the worse half goes, at 1/2, 1/4, ... steps.")
+    ] = 2,
+    seeds: Annotated[
+        str, typer.Option(help="Of tuning; apart from those you will report.")
+    ] = "1000-1002",
+    space: Annotated[
+        str, typer.Option(help="default, paper (its tables), or a .toml file.")
+    ] = "default",
+    preset: Annotated[str, typer.Option(help="What the search starts from.")] = "tuned",
+    set_: Annotated[
+        list[str], typer.Option("--set", help="key=value, as often as needed.")
+    ] = [],  # noqa: B006
+    draw: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    eval_every: Annotated[
+        str | None, typer.Option(help="Steps; default a twentieth.")
+    ] = None,
+    eval_episodes: Annotated[
+        str, typer.Option(help="Episodes of mu an evaluation.")
+    ] = "10",
+    out: Annotated[Path, typer.Option(help="Where its folder goes.")] = Path("runs"),
+    name: Annotated[
+        str | None, typer.Option(help="The folder's name; default ENV_k.")
+    ] = None,
+    on: Annotated[str, typer.Option(help="auto, cpu or device.")] = "auto",
+    slice_: Slice = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Without an accelerator; default one a core.")
+    ] = None,
+    stop_after: StopAfter = None,
+    json_: Json = False,
+) -> int:
+    """Search for better settings; leaves a table and a preset file of the best."""
+    from penfac import terminal
+    from penfac import tune as search
+    from penfac.request import Request
+    from penfac.trial import Limits
+
+    check_words(on, name)
+    request = Request(
+        env=env,
+        algo=algo,
+        preset=preset,
+        settings=parse_set(algo, set_),
+        steps=whole(steps, "--steps"),
+        seeds=seed_list("0", seeds),
+        eval_every=None if eval_every is None else whole(eval_every, "--eval-every"),
+        eval_episodes=whole(eval_episodes, "--eval-episodes"),
+        on=on,
+        out=out,
+        name=name,
+    )
+    wanted = search.Search(configs, halvings, space, draw, processes)
+    limits = Limits(
+        stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
+        command=shlex.join(["penfac", *sys.argv[1:]]),
+        at_once=at_once(slice_),
+        checkpoint_every=60.0,
+    )
+    go = lambda listener: search.start(request, wanted, limits, listener)  # noqa: E731
+    return follow(go, json_, terminal.FOUND)
+
+
+@app.command()
 def resume(
     run: Annotated[Path, typer.Argument(help="A run folder, or what --into left.")],
     steps: Annotated[
@@ -223,7 +300,8 @@ def resume(
     json_: Json = False,
 ) -> int:
     """Continue a run exactly where it stopped."""
-    from penfac import bundle, trial
+    from penfac import bundle, terminal, trial
+    from penfac import tune as search
     from penfac.trial import Limits
 
     limits = Limits(
@@ -233,14 +311,22 @@ def resume(
         at_once=at_once(slice_),
     )
     budget = None if steps is None else whole(steps, "--steps")
+    if search.is_search(run):
+        if steps is not None:
+            raise ConfigError(
+                f"--steps {steps}: {run} is a search, its budget is fixed"
+            )
+        go = lambda listener: search.resume(run, limits, listener)  # noqa: E731
+        return follow(go, json_, terminal.FOUND)
     go_on = bundle.resume_into if bundle.is_bundle(run) else trial.resume
     return follow(lambda listener: go_on(run, limits, listener, budget), json_)
 
 
-def follow(go: Any, as_json: bool) -> int:
-    """Run a trial with someone watching; the outcome is the last thing said."""
+def follow(go: Any, as_json: bool, told: Any = None) -> int:
+    """Run something with someone watching; its outcome is the last thing said."""
     from penfac import terminal
 
+    document, show = told or terminal.OUTCOME
     listener = terminal.listener(quiet=as_json)
     try:
         with terminal.nothing_else_said(as_json):
@@ -248,10 +334,10 @@ def follow(go: Any, as_json: bool) -> int:
     finally:
         listener.close()
     if as_json:
-        print(json.dumps(terminal.outcome_document(outcome), indent=2))
+        print(json.dumps(document(outcome), indent=2))
     else:
-        terminal.print_outcome(outcome)
-    for who, error in outcome.errors.items():
+        show(outcome)
+    for who, error in getattr(outcome, "errors", {}).items():
         print(f"penfac: {who}: {' '.join(error.split())}", file=sys.stderr)
     return outcome.exit_code
 

@@ -44,6 +44,12 @@ class Interruption:
             os._exit(128 + number)
         self.received = number
 
+    def left(self) -> float | None:
+        """Seconds until the deadline, if there is one."""
+        if self.deadline is None:
+            return None
+        return max(0.0, self.deadline - time.monotonic())
+
     def poll(self) -> None:
         if self.received is not None:
             name = signal.Signals(self.received).name

@@ -36,14 +36,15 @@ def learners_of(folder: Path, document: Document) -> list[Learner]:
 def arm_folders(folder: Path, document: Document) -> dict[str | None, Path]:
     if "arms" not in document:
         return {None: folder}
-    return {arm: folder / arm for arm in document["arms"]}
+    # a search leaves arms behind on its way
+    return {arm: folder / arm for arm in document.get("alive", document["arms"])}
 
 
 def arm_document(document: Document, arm: str | None) -> Document:
     """config.json of one arm: a run that knows of no other."""
     if arm is None:
         return document
-    rest = {key: value for key, value in document.items() if key != "arms"}
+    rest = {k: v for k, v in document.items() if k not in ("arms", "alive", "search")}
     return rest | {"config": document["arms"][arm], "arm": arm}
 
 

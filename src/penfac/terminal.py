@@ -17,6 +17,7 @@ from rich.table import Table
 
 from penfac.learners import Learner
 from penfac.trial import Listener, Outcome
+from penfac.tune import Found
 
 # a pipe has no width: a table need not squeeze itself into what rich assumes
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -255,6 +256,61 @@ def print_arms(outcome: Outcome, behind: str) -> None:
     for arm, means in sorted(found.items(), key=lambda x: -statistics.fmean(x[1])):
         spread = f" +- {statistics.stdev(means):.1f}" if len(means) > 1 else ""
         say(f"  {arm}: {statistics.fmean(means):.1f}{spread} ({len(means)} seeds)")
+
+
+OUTCOME = (outcome_document, print_outcome)
+
+
+def found_document(found: Found) -> dict[str, Any]:
+    """A search as JSON can hold it."""
+    return {
+        "search": str(found.folder),
+        "state": found.reason,
+        "exit_code": found.exit_code,
+        "best": found.best,
+        "preset": None if found.preset is None else str(found.preset),
+        "configs": [
+            {
+                "config": row.config,
+                "steps": row.steps,
+                "score": None if row.failed else row.score,
+                "kept": row.kept,
+                "seeds": {str(s): x for s, x in row.scores.items()},
+                "failed": {str(s): x for s, x in row.failed.items()},
+                "settings": found.settings[row.config],
+            }
+            for row in found.rows
+        ],
+    }
+
+
+def print_found(found: Found) -> None:
+    """The best ten of the last rung, and where everything lies."""
+    last = max((row.rung for row in found.rows), default=0)
+    rows = [row for row in found.rows if row.rung == last]
+    say("")
+    if rows:
+        table = Table(title=f"the best at {rows[0].steps:,} steps")
+        for column in ("config", "score", "seeds", "settings"):
+            table.add_column(column)
+        for row in rows[:10]:
+            score = "failed" if row.failed else f"{row.score:.1f}"
+            seeds = ", ".join(f"{x:.0f}" for x in row.scores.values())
+            settings = found.settings[row.config]
+            told = ", ".join(f"{k} {_cell(v)}" for k, v in settings.items())
+            table.add_row(row.config, score, seeds, told)
+        console.print(table)
+    failed = sum(bool(row.failed) for row in found.rows)
+    say(f"{found.reason}: {len(found.settings)} configs, {failed} failed")
+    say(f"table: {found.folder / 'search.csv'}")
+    folder = shlex.quote(str(found.folder))
+    if found.preset is None:
+        say(f"go on: penfac resume {folder}")
+    else:
+        say(f"preset: {found.preset}   (train with --preset, on other seeds)")
+
+
+FOUND = (found_document, print_found)
 
 
 def print_judgement(report: dict[str, Any]) -> None:

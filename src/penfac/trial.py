@@ -63,7 +63,7 @@ class Limits:
     at_once: int | None = None  # learners that share a program on a device
     until: int | None = None  # stop at this step, of a run that is to be longer
     pictures: bool = True  # curves and TensorBoard
-    saved: Callable[[Path], None] = lambda folder: None  # after every checkpoint of all
+    saved: Callable[[Path], None] | None = None  # called after every checkpoint of all
 
 
 @dataclass
@@ -174,6 +174,8 @@ def allow_open_files(needed: int) -> None:
 def write_configs(folder: Path, document: dict[str, Any]) -> None:
     """config.json of the run, of each arm and seed; what a killed process left goes."""
     for path, own in documents(folder, document).items():
+        with storage(path):
+            path.mkdir(parents=True, exist_ok=True)
         home = RunFolder(path)
         home.sweep()
         home.write_json("config.json", own)
@@ -380,8 +382,12 @@ class Trial:
     def checkpoint_if_due(self) -> None:
         if time.monotonic() - self.checkpointed >= self.limits.checkpoint_every:
             self.save_all()
-            self.limits.saved(self.folder)
+            self.tell_saved()
             self.checkpointed = time.monotonic()
+
+    def tell_saved(self) -> None:
+        if self.limits.saved is not None:
+            self.limits.saved(self.folder)
 
     def save_all(self) -> None:
         for i in range(len(self.recorders)):
@@ -407,7 +413,7 @@ class Trial:
         for i, recorder in enumerate(self.recorders):
             if i not in self.errors:
                 recorder.status(state, code, reason if state == "stopped" else "")
-        self.limits.saved(self.folder)
+        self.tell_saved()
         with contextlib.suppress(PenfacError):
             self.engine.close()
 

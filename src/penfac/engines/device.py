@@ -6,8 +6,10 @@ spread over every device there is; on a CPU each runs its own with L = 1, so tha
 """
 
 import functools
+import os
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -51,6 +53,7 @@ class DeviceEngine:
         at_once: int | None = None,
         devices: Sequence[Any] | None = None,
     ):
+        remember_programs()
         self.job, self.env = job, environment(job)
         configs = configs or [job.cfg] * len(seeds)
         self.jobs = [job._replace(cfg=cfg) for cfg in configs]
@@ -290,6 +293,14 @@ class Group:
         rows = jax.tree.map(lambda whole, own: whole.at[row].set(own), rows, own_rows)
         self._learners = Learners(with_rows(state, rows), self.learners.worlds)
         self.changed = True
+
+
+def remember_programs() -> None:
+    """On an accelerator, where compiling takes a minute, the next process need not."""
+    if jax.default_backend() == "cpu" or jax.config.jax_compilation_cache_dir:
+        return
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    jax.config.update("jax_compilation_cache_dir", str(Path(home) / "penfac" / "xla"))
 
 
 def usual_size(learners: int) -> int:
