@@ -297,7 +297,8 @@ class Group:
 
 def remember_programs() -> None:
     """On an accelerator, where compiling takes a minute, the next process need not."""
-    if jax.default_backend() == "cpu" or jax.config.jax_compilation_cache_dir:
+    chosen = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
+    if jax.default_backend() == "cpu" or chosen:
         return
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     jax.config.update("jax_compilation_cache_dir", str(Path(home) / "penfac" / "xla"))

@@ -1,82 +1,27 @@
-"""The commands. Heavy imports happen inside them: `penfac --help` must answer at once."""
+"""Commands that learn: train, tune, resume; and runs as files."""
 
-import importlib
-import json
-import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
-from penfac.arguments import (
-    bounds,
-    duration,
-    env_arguments,
-    picture_size,
-    seed_list,
-    timeout,
-    whole,
+from penfac.arguments import bounds, duration, env_arguments, seed_list, timeout, whole
+from penfac.cli.app import (
+    DEFAULT_ENV,
+    CheckpointEvery,
+    EnvTimeout,
+    Json,
+    Run,
+    Slice,
+    StopAfter,
+    app,
+    check_words,
+    follow,
+    reply,
 )
-from penfac.errors import ConfigError, PenfacError
-
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    help="Learn deterministic controllers by following the sign of the advantage.",
-)
-
-DEFAULT_ENV = "RoboschoolHalfCheetah-v2"
-
-
-def main() -> NoReturn:
-    """Run a command; whatever fails becomes one line and the right exit code."""
-    try:
-        code = app(standalone_mode=False, prog_name="penfac")
-        sys.exit(code if isinstance(code, int) else 0)
-    except PenfacError as error:
-        leave(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        leave("interrupted", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except Exception as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(error)
-            sys.exit(2)
-        if hasattr(error, "format_message"):  # the command line's own usage errors
-            where = getattr(getattr(error, "ctx", None), "command_path", "penfac")
-            message = f"{error.format_message().rstrip('.')} (see {where} --help)"  # type: ignore[attr-defined]
-            leave(message, 2)
-        raise
-
-
-def leave(message: str, code: int) -> NoReturn:
-    print(f"penfac: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(code)
-
-
-# --- commands --------------------------------------------------------------------------
-
-StopAfter = Annotated[
-    str | None, typer.Option(help="Stop in time and save: 90s, 9m, 2h.")
-]
-CheckpointEvery = Annotated[str, typer.Option(help="Time between two checkpoints.")]
-EnvTimeout = Annotated[
-    str, typer.Option(help="A call of the environment may last this long.")
-]
-Slice = Annotated[
-    str | None,
-    typer.Option("--slice", help="So many learners share a program on a device."),
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document, nothing else.")
-]
-Run = Annotated[Path, typer.Argument(help="A run folder.")]
+from penfac.errors import ConfigError
 
 
 @app.command()
@@ -188,13 +133,6 @@ def train(
     from penfac.bundle import start_into
 
     return follow(lambda listener: start_into(into, request, limits, listener), json_)
-
-
-def check_words(on: str, name: str | None) -> None:
-    if on not in ("auto", "cpu", "device"):
-        raise ConfigError(f"--on {on}: is auto, cpu or device")
-    if name is not None and (not name.strip() or "/" in name or name.startswith(".")):
-        raise ConfigError(f"--name {name}: needs a plain folder name")
 
 
 def at_once(text: str | None) -> int | None:
@@ -322,90 +260,6 @@ def resume(
     return follow(lambda listener: go_on(run, limits, listener, budget), json_)
 
 
-def follow(go: Any, as_json: bool, told: Any = None) -> int:
-    """Run something with someone watching; its outcome is the last thing said."""
-    from penfac import terminal
-
-    document, show = told or terminal.OUTCOME
-    listener = terminal.listener(quiet=as_json)
-    try:
-        with terminal.nothing_else_said(as_json):
-            outcome = go(listener)
-    finally:
-        listener.close()
-    if as_json:
-        print(json.dumps(document(outcome), indent=2))
-    else:
-        show(outcome)
-    for who, error in getattr(outcome, "errors", {}).items():
-        print(f"penfac: {who}: {' '.join(error.split())}", file=sys.stderr)
-    return outcome.exit_code
-
-
-def reply(as_json: bool, work: Any, show: Any) -> int:
-    """Answer with what `work` found: as JSON, or as `show` prints it."""
-    from penfac import terminal
-
-    with terminal.nothing_else_said(as_json):
-        found = work()
-    if as_json:
-        print(json.dumps(found, indent=2))
-    else:
-        show(found)
-    return 0
-
-
-@app.command("eval")
-def evaluate(
-    run: Run,
-    episodes: Annotated[str, typer.Option(help="Episodes to play.")] = "100",
-    stochastic: Annotated[
-        bool, typer.Option(help="With the exploration of training.")
-    ] = False,
-    json_: Json = False,
-) -> int:
-    """Play a learned policy on fresh initial states and say what it is worth."""
-    from penfac import terminal
-    from penfac.judge import judge
-
-    count = whole(episodes, "--episodes")
-    if count < 1:
-        raise ConfigError(f"--episodes {episodes}: needs at least 1")
-    mode = "sampled" if stochastic else "mean"
-    work = lambda: judge(run, count, mode)  # noqa: E731
-    return reply(json_, work, terminal.print_judgement)
-
-
-@app.command()
-def play(
-    run: Run,
-    video: Annotated[Path | None, typer.Option(help="A .mp4, .webm or .gif.")] = None,
-    strip: Annotated[
-        Path | None, typer.Option(help="A .png of several moments.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Whose policy; the first's.")] = None,
-    episode: Annotated[int, typer.Option(help="Which initial state.")] = 0,
-    steps: Annotated[str, typer.Option(help="At most so many steps.")] = "1000",
-    pictures: Annotated[int, typer.Option(help="How many a strip has.")] = 8,
-    size: Annotated[str, typer.Option(help="WIDTHxHEIGHT of a picture.")] = "480x360",
-    json_: Json = False,
-) -> int:
-    """Play one episode of a learned policy into a video or a strip of pictures."""
-    from penfac import terminal
-    from penfac.play import Wish, play
-
-    wish = Wish(
-        video=video,
-        strip=strip,
-        seed=seed,
-        episode=episode,
-        steps=whole(steps, "--steps"),
-        pictures=pictures,
-        size=picture_size(size),
-    )
-    return reply(json_, lambda: play(run, wish), terminal.print_played)
-
-
 runs = typer.Typer(no_args_is_help=True, help="Run folders as files, and back.")
 app.add_typer(runs, name="runs")
 
@@ -435,81 +289,3 @@ def pack(
 
     work = lambda: {"files": [str(f) for f in bundle.pack_run(run, file)]}  # noqa: E731
     return reply(json_, work, terminal.print_files)
-
-
-@app.command()
-def presets(
-    algo: Annotated[str, typer.Argument(help="See `penfac algos`.")] = "penfac",
-    env: Annotated[
-        str, typer.Argument(help="Presets may differ by task.")
-    ] = DEFAULT_ENV,
-    json_: Json = False,
-) -> int:
-    """Every setting of an algorithm, by preset, beside what the paper kept and searched."""
-    from penfac import catalogue, terminal
-
-    return reply(
-        json_,
-        lambda: catalogue.presets_table(algo, env),
-        lambda table: terminal.print_presets(table, algo, env),
-    )
-
-
-@app.command()
-def envs(json_: Json = False) -> int:
-    """Environments that work out of the box; any other Gymnasium id works too."""
-    from penfac import catalogue, terminal
-
-    return reply(json_, catalogue.environments, terminal.print_environments)
-
-
-@app.command()
-def algos(json_: Json = False) -> int:
-    """The algorithms and where the paper has them."""
-    from penfac import catalogue, terminal
-
-    return reply(json_, catalogue.algorithms, terminal.print_algorithms)
-
-
-@app.command()
-def bench(
-    what: Annotated[
-        str, typer.Argument(help="cpu, engines, peers, parity or device.")
-    ] = "cpu",
-    seeds: Annotated[
-        int | None, typer.Option(help="Of the race (3), of parity (30).")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option(help="Leave out the long comparisons.")
-    ] = False,
-    json_: Json = False,
-) -> int:
-    """Speed and memory, every figure a ratio measured in this one run."""
-    from penfac import terminal
-
-    if what not in ("cpu", "engines", "peers", "parity", "device"):
-        raise ConfigError(f"bench {what}: is cpu, engines, peers, parity or device")
-    if what == "device":
-        from penfac.envs.builtin import need_mjx
-
-        need_mjx("bench device")
-    bench = importlib.import_module(f"penfac.bench.{what}")
-    say = (lambda text: None) if json_ else terminal.say
-    usual = {"cpu": 3, "parity": 30}
-    options = {"seeds": seeds or usual[what]} if what in usual else {}
-    if options.get("seeds", 2) < 2 and what == "parity":
-        raise ConfigError(f"--seeds {seeds}: an interval needs at least 2")
-    return reply(
-        json_,
-        lambda: bench.run(quick=quick, say=say, **options),
-        lambda report: terminal.print_bench(report, what),
-    )
-
-
-@app.command()
-def version() -> int:
-    """Print the version."""
-    import penfac
-
-    print(penfac.__version__)
-    return 0
