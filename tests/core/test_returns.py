@@ -12,6 +12,8 @@ from jaxtyping import TypeCheckError
 
 import oracles
 from penfac.core.returns import (
+    backward_by_halves,
+    backward_in_turn,
     discounts,
     lambda_advantages,
     lambda_returns,
@@ -347,3 +349,17 @@ def test_advantages_equal_those_of_stable_baselines3():
     np.testing.assert_allclose(
         jnp.array(v) + ours, buffer.returns[:, 0], rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 64, 1000])
+def test_both_ways_backward_are_the_same_sum(steps):
+    """In turn and by halves, against the sum in double precision; ends cut both."""
+    random = np.random.default_rng(steps)
+    x = random.normal(size=steps).astype(np.float32)
+    decay = np.where(random.random(steps) < 0.05, 0, random.uniform(0.5, 1, steps))
+    expected, y = np.zeros(steps), 0.0
+    for t in reversed(range(steps)):
+        y = expected[t] = x[t] + np.float32(decay[t]) * y
+    for backward in (backward_in_turn, backward_by_halves):
+        found = backward(jnp.asarray(x), jnp.asarray(decay, jnp.float32))
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)

@@ -48,7 +48,9 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
     return {"figures": figures, "device": device.device_kind}
 
 
-def rate(robot: str, count: int, iterations: int, bare: bool, steps: int = 64) -> float:
+def rate(
+    robot: str, count: int, iterations: int | None, bare: bool, steps: int = 64
+) -> float:
     """Control steps a second of `count` worlds under random actions, ends included."""
     env = roboschool_env(f"Roboschool{robot}-v2", iterations=iterations)
     physics = Physics.of(make_task(robot), iterations)

@@ -99,7 +99,7 @@ def algos(json_: Json = False) -> int:
 @app.command()
 def bench(
     what: Annotated[
-        str, typer.Argument(help="cpu, engines, peers, parity or device.")
+        str, typer.Argument(help="cpu, engines, peers, parity, device or programs.")
     ] = "cpu",
     seeds: Annotated[
         int | None, typer.Option(help="Of the race (3), of parity (30).")
@@ -112,12 +112,13 @@ def bench(
     """Speed and memory, every figure a ratio measured in this one run."""
     from penfac import terminal
 
-    if what not in ("cpu", "engines", "peers", "parity", "device"):
-        raise ConfigError(f"bench {what}: is cpu, engines, peers, parity or device")
-    if what == "device":
+    known = ("cpu", "engines", "peers", "parity", "device", "programs")
+    if what not in known:
+        raise ConfigError(f"bench {what}: is one of {', '.join(known)}")
+    if what in ("device", "programs"):
         from penfac.envs.builtin import need_mjx
 
-        need_mjx("bench device")
+        need_mjx(f"bench {what}")
     bench = importlib.import_module(f"penfac.bench.{what}")
     say = (lambda text: None) if json_ else terminal.say
     usual = {"cpu": 3, "parity": 30}

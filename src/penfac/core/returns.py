@@ -44,15 +44,36 @@ def lambda_advantages(
     a time limit bootstraps (discount > 0) and still nothing may leak across it.
     """
     decay = jnp.where(last, 0.0, discount * lam)
+    # thousands of tiny steps are nothing to a CPU and an age to an accelerator
+    return jax.lax.platform_dependent(
+        delta, decay, cpu=backward_in_turn, default=backward_by_halves
+    )
 
-    def backward(a_next, step):
-        delta_t, decay_t = step
-        a_t = delta_t + decay_t * a_next
-        return a_t, a_t
 
-    start = jnp.zeros((), delta.dtype)
-    _, advantage = jax.lax.scan(backward, start, (delta, decay), reverse=True)
-    return advantage
+def backward_in_turn(
+    x: Float[Array, " N"], decay: Float[Array, " N"]
+) -> Float[Array, " N"]:
+    """y_t = x_t + decay_t y_{t+1}, one step after another."""
+
+    def step(y_next, now):
+        x_t, decay_t = now
+        y_t = x_t + decay_t * y_next
+        return y_t, y_t
+
+    return jax.lax.scan(step, jnp.zeros((), x.dtype), (x, decay), reverse=True)[1]
+
+
+def backward_by_halves(
+    x: Float[Array, " N"], decay: Float[Array, " N"]
+) -> Float[Array, " N"]:
+    """The same in log N rounds: two neighbouring steps are one, y -> a + b y."""
+
+    def joined(later, now):
+        a_later, b_later = later
+        a, b = now
+        return a + b * a_later, b * b_later
+
+    return jax.lax.associative_scan(joined, (x, decay), reverse=True)[0]
 
 
 def lambda_returns(

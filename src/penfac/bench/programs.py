@@ -1,0 +1,201 @@
+"""`penfac bench programs`: whole training programs on this device, learning included.
+
+Seeds and arms of PeNFAC on RoboschoolHalfCheetah-v2 against the bare task with as many
+worlds, measured in the same process. Recording is left out: `penfac train` tells its own
+rate.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from penfac import presets
+from penfac.algos import ALGORITHMS
+from penfac.bench.device import rate as raw_rate
+from penfac.configs import from_values
+from penfac.engines.base import Counters, Job
+from penfac.engines.build import build_engine
+from penfac.envs.gym import EnvOptions
+from penfac.train import count_update
+
+ENV, ROBOT = "RoboschoolHalfCheetah-v2", "HalfCheetah"
+BATCH = 2048  # steps of one learner an update
+Say = Callable[[str], None]
+
+
+class Sizes(NamedTuple):
+    """How large the programs are: an accelerator's, or what a CPU can show."""
+
+    seeds: int
+    worlds: int  # that go on, for the rate
+    few: int  # ... for arms, which share an update's batch
+    batch: int
+    across_seeds: tuple[int, ...]
+    across_worlds: tuple[int, ...]
+    episodes: int
+
+
+FULL = Sizes(60, 64, 8, BATCH, (1, 4, 16, 60, 240), (8, 64, 256), 5)
+SMALL = Sizes(2, 8, 4, 64, (1, 2), (4, 8), 1)
+
+
+class Measured(NamedTuple):
+    """Updates of one program."""
+
+    first: float  # seconds of the first, compilation included
+    seconds: float  # of one update after it
+    steps: int  # of all learners, really played
+    longest: int  # of an episode, all worlds wait for it
+
+    @property
+    def rate(self) -> float:
+        return self.steps / self.seconds
+
+
+def config(name: str, **settings: Any) -> Any:
+    algo = ALGORITHMS["penfac"]
+    values = presets.preset(algo.presets, name, ENV)
+    return from_values(algo.config, values | settings)
+
+
+def running(worlds: int, batch: int) -> dict[str, Any]:
+    """Worlds that go on, and the same number of steps an update."""
+    steps = max(1, batch // worlds)
+    return {"collect": "steps", "worlds": worlds, "steps_per_world": steps}
+
+
+def measure(
+    configs: list[Any], seeds: int, updates: int = 3, limit: int | None = None
+) -> Measured:
+    """All configs x seeds as one program: the first update, and the mean of the next."""
+    options = EnvOptions(max_episode_steps=limit)
+    job = Job(ALGORITHMS["penfac"], configs[0], ENV, options, 10**9)
+    own = [cfg for cfg in configs for _ in range(seeds)]
+    engine = build_engine(
+        job, "device", list(range(seeds)) * len(configs), own, len(own)
+    )
+    counters = [Counters() for _ in own]
+    took, played, longest = [], 0, 0
+    for _ in range(updates + 1):
+        started, played, longest = time.perf_counter(), 0, 0
+        for i, progress in list(engine.advance(list(enumerate(counters)))):
+            if isinstance(progress, Exception):
+                raise progress
+            count_update(counters[i], progress)
+            played += progress.steps
+            longest = max([longest, *progress.stats.lengths])
+        took.append(time.perf_counter() - started)
+    return Measured(took[0], sum(took[1:]) / max(updates, 1), played, longest)
+
+
+def starting(sizes: Sizes) -> tuple[float, float]:
+    """Seconds to the end of the first update in a fresh process, without a cache of
+    compiled programs and with the one that left."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {
+            "JAX_COMPILATION_CACHE_DIR": cache,
+            # the cache is the question, not how long a program took to be worth it
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        }
+        program = "from penfac.bench import programs; programs.start_once(%d, %d, %d)"
+        given = program % (sizes.seeds, sizes.worlds, sizes.batch)
+        took = []
+        for _ in range(2):
+            started = time.perf_counter()
+            subprocess.run([sys.executable, "-c", given], env=environment, check=True)
+            took.append(time.perf_counter() - started)
+    return took[0], took[1]
+
+
+def start_once(seeds: int, worlds: int, batch: int) -> None:
+    measure([config("tuned", **running(worlds, batch))], seeds, updates=0)
+
+
+def run(quick: bool, say: Say) -> dict[str, Any]:
+    figures: list[dict[str, str]] = []
+
+    def add(figure: str, measured: str, aim: str) -> None:
+        figures.append({"figure": figure, "measured": measured, "aim": aim})
+        say(f"{figure}: {measured} (aim: {aim})")
+
+    small = accelerators() == 0
+    sizes = SMALL if small else FULL
+    # first, while this process holds no memory of the device
+    cold, warm = starting(sizes)
+    add("start without a cache, first update included", f"{cold:.0f} s", "under 90 s")
+    add("start with it", f"{warm:.0f} s", "under 20 s")
+
+    import jax
+
+    cost = cost_table(sizes, quick, say)
+    wide = cost[sizes.seeds, sizes.worlds]
+    count = sizes.seeds * sizes.worlds
+    bare = raw_rate(ROBOT, count, None, bare=False)
+    add(
+        f"{sizes.seeds} seeds x {sizes.worlds} running worlds, learning included",
+        f"{wide.rate:,.0f} steps/s, {100 * wide.rate / bare:.0f} % of the task alone "
+        f"({bare:,.0f} with {count} worlds)",
+        "at least 70 %",
+    )
+    whole = config("authors")
+    whole = replace(whole, episodes_per_update=sizes.episodes)
+    found = measure([whole], sizes.seeds, limit=100 if small else None)
+    useful = found.steps / (sizes.seeds * sizes.episodes * found.longest)
+    add(
+        f"{sizes.seeds} seeds x {sizes.episodes} whole episodes, authors",
+        f"{found.rate:,.0f} useful steps/s, {100 * (1 - useful):.0f} % of the work "
+        "wasted on worlds that had ended",
+        "150 000 steps/s",
+    )
+    base = config("authors", **running(sizes.few, sizes.batch))
+    arms = [replace(base, **own) for own in presets.arms("ablation").values()]
+    alone = measure(arms[:1], sizes.seeds)
+    every = measure(arms, sizes.seeds)
+    add(
+        f"{len(arms)} arms x {sizes.seeds} seeds / one arm, {sizes.few} running worlds",
+        f"{every.seconds / alone.seconds:.2f} times the wall time",
+        "at most 2 times",
+    )
+    rows = [
+        {
+            "seeds": seeds,
+            "worlds": worlds,
+            "first_update_s": round(m.first, 2),
+            "update_s": round(m.seconds, 4),
+            "steps": m.steps,
+            "steps_per_second": round(m.rate),
+        }
+        for (seeds, worlds), m in sorted(cost.items())
+    ]
+    return {"figures": figures, "cost": rows, "device": jax.devices()[0].device_kind}
+
+
+def accelerators() -> int:
+    """How many there are, asked in another process: this one stays off the device."""
+    program = "import jax; print(sum(d.platform != 'cpu' for d in jax.devices()))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return int(done.stdout.split()[-1])
+
+
+def cost_table(sizes: Sizes, quick: bool, say: Say) -> dict[tuple[int, int], Measured]:
+    """An update's wall time against seeds and against worlds of a seed."""
+    wanted = {(sizes.seeds, sizes.worlds): None}
+    if not quick:
+        wanted |= {(seeds, sizes.few): None for seeds in sizes.across_seeds}
+        wanted |= {(sizes.seeds, worlds): None for worlds in sizes.across_worlds}
+    found = {}
+    for seeds, worlds in wanted:
+        cfg = config("tuned", **running(worlds, sizes.batch))
+        found[seeds, worlds] = told = measure([cfg], seeds)
+        say(
+            f"  {seeds} seeds x {worlds} worlds: {told.seconds:.2f} s an update, "
+            f"{told.rate:,.0f} steps/s, first in {told.first:.0f} s"
+        )
+    return found
