@@ -179,7 +179,9 @@ def test_every_algorithm_has_a_page_with_its_command(algo):
 )
 def test_every_metric_and_every_tag_is_explained(module, name):
     metrics = {name: 0.0 for name in module.Metrics._fields if name != "finite"}
-    known = dict.fromkeys(("update", "step", "train_return", "train_length", "sigma"), 0)
+    known = dict.fromkeys(
+        ("update", "step", "train_return", "train_length", "sigma"), 0
+    )
     tags = tensorboard_tags(known | metrics | {"reward_progress": 0.0})
     text = page("penfac.md") + page(name)
     for word in [*metrics, *tags]:
@@ -245,7 +247,11 @@ def test_every_command_shown_is_understood(line, monkeypatch):
         if ":" not in env_id:  # a reader's own module is not here
             known_id(env_id)
 
-    known_id = request.check_id
+    def preset(file, name, env_id):  # nor is a file of their own
+        return {} if name.endswith(".toml") else known_preset(file, name, env_id)
+
+    known_id, known_preset = request.check_id, presets.preset
+    monkeypatch.setattr(presets, "preset", preset)
     monkeypatch.setattr(trial, "start", check_only)
     monkeypatch.setattr(request, "check_id", check_id)
     _, name, *arguments = shlex.split(line)

@@ -20,6 +20,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensors_to_bytes
 
+from penfac import trial
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
 from penfac.learners import learner_document, learners_of
 from penfac.recorder import Recorder
@@ -33,7 +34,7 @@ from penfac.runs import (
     read_csv,
     storage,
 )
-from penfac.trial import Limits, Listener, Outcome, resume, start, write_configs
+from penfac.trial import Limits, Listener, Outcome
 
 FORMAT = 1
 TABLES = {name.removesuffix(".csv"): name for name in CSV_FILES}
@@ -64,7 +65,7 @@ def start_into(
                 f"`penfac resume`"
             )
     with scratch(file, limits) as (home, within):
-        outcome = start(dataclasses.replace(request, out=home), within, listener)
+        outcome = trial.start(dataclasses.replace(request, out=home), within, listener)
         return dataclasses.replace(outcome, folder=names(file)[1])
 
 
@@ -74,7 +75,7 @@ def resume_into(
     """Go on with such a run, in its two files."""
     with scratch(file, limits) as (home, within):
         folder = unpack(file, home, pictures=False)
-        outcome = resume(folder, within, listener, steps)
+        outcome = trial.resume(folder, within, listener, steps)
         return dataclasses.replace(outcome, folder=names(file)[1])
 
 
@@ -173,7 +174,7 @@ def unpack(file: Path, out: Path, pictures: bool = True) -> Path:
     rows = read_rows(table)
     home = out / "tune" if "search" in document else out
     folder = create_folder(home, document["algo"], document["env"], None)
-    write_configs(folder, document)
+    trial.write_configs(folder, document)
     recorders = []
     try:
         for k, learner in enumerate(learners_of(folder, document)):
