@@ -10,9 +10,11 @@ from tests.engines.jobs import digest, make_job
 from tests.engines.turns import distance, sharing, turn
 
 from penfac.algos import ALGORITHMS
+from penfac.engines import memory
 from penfac.engines.base import Counters, Job
 from penfac.engines.device import DeviceEngine
 from penfac.envs.gym import EnvOptions
+from penfac.errors import OutOfMemory
 
 ENV, UPDATES, ORDER = "penfac/LQR-v0", 3, [2, 0, 3, 1]
 REPLAY = {
@@ -92,12 +94,33 @@ def resumed(spread: DeviceEngine, one: DeviceEngine) -> dict:
     return found | {"apart": max(apart)}
 
 
+def refused(job: Job) -> dict:
+    """Devices with room for 0.7 of the two learners that each would have: the slice that
+    is said to fit, and what is said of that."""
+    need, available = (
+        memory.needed(DeviceEngine(job, range(8), at_once=8)),
+        memory.available,
+    )
+    memory.available = lambda device: 0.7 * need
+    said, size = [], 8
+    for _ in range(2):
+        try:
+            DeviceEngine(job, range(8), at_once=size)
+            said.append(None)
+        except OutOfMemory as error:
+            size = int(str(error).partition("--slice ")[2].split()[0])
+            said.append(size)
+    memory.available = available
+    return {"said": said}
+
+
 def main() -> None:
     assert len(jax.local_devices()) == 4
     found, work = {}, jobs()
     found["four"], spread, one = compare(work["penfac"], 4)
     found["permuted"] = permuted(spread)
     found["resumed"] = resumed(spread, one)
+    found["refused"] = refused(work["penfac"])
     found["six"], _, _ = compare(work["ddpg"], 6)
     json.dump(found, sys.stdout)
 

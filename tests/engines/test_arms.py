@@ -14,7 +14,7 @@ from tests.rollout.worlds import WANDERER
 from penfac import presets
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values, known_fields
-from penfac.engines import device
+from penfac.engines import device, memory
 from penfac.engines.base import Counters, Job
 from penfac.engines.build import build_engine, shapes
 from penfac.engines.device import DeviceEngine
@@ -95,7 +95,9 @@ def lone():
     first = {}
 
     def engine(i: int) -> DeviceEngine:
-        made = alone(i)
+        with pytest.MonkeyPatch.context() as patch:  # what is shared is traced already
+            patch.setattr(memory, "check", lambda engine: None)
+            made = alone(i)
         return sharing(first.setdefault(made.plan, made), made)
 
     return engine
@@ -144,16 +146,17 @@ def test_one_at_a_time_an_arm_has_the_bits_of_a_run_alone(lone, monkeypatch):
     """at_once = 1: a group for each learner. Those with batch norm end with every bit of
     their run alone; the one without, whose own plan has no room for it, with every bit of
     a run alone that has."""
-    engine = DeviceEngine(JOB, ARM_SEEDS, CONFIGS, at_once=1)
-    assert [group.size for group in engine.groups] == [1] * 14
-    turns(engine, 14, UPDATES)
-    for i in ALL:
+    chosen = ALL[::2]  # one seed of each arm
+    engine = DeviceEngine(JOB, [0] * 7, [CONFIGS[i] for i in chosen], at_once=1)
+    assert [group.size for group in engine.groups] == [1] * 7
+    turns(engine, 7, UPDATES)
+    for k, i in enumerate(chosen):
         if ARMS[i] == WITHOUT:
             assert alone(i).plan != engine.plan
             monkeypatch.setattr(device, "one_plan", lambda plans: engine.plan)
-        assert digest(turns(lone(i), 1, UPDATES), 0) == digest(engine, i), ARMS[i]
+        assert digest(turns(lone(i), 1, UPDATES), 0) == digest(engine, k), ARMS[i]
         monkeypatch.undo()
-    assert len({digest(engine, i) for i in ALL}) == 14
+    assert len({digest(engine, k) for k in range(7)}) == 7
 
 
 # --- several programs --------------------------------------------------------------------
