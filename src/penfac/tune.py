@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from penfac import space as spaces
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values, to_values
+from penfac.envs.gym import check_id
 from penfac.errors import ConfigError, PenfacError
 from penfac.interruption import Interruption, StopRequested
 from penfac.learners import arm_document, learners_of
@@ -193,6 +194,7 @@ def together(document: dict[str, Any], limits: Limits) -> bool:
 def train_one(home: Path, document: dict[str, Any], limits: Limits) -> int:
     """One config, in a process of its own that says nothing."""
     try:
+        check_id(document["env"])  # brings in the module of one's own environment
         with contextlib.redirect_stdout(io.StringIO()):
             return run(home, document, limits, Listener(), fresh=False).exit_code
     except PenfacError as error:

@@ -289,3 +289,19 @@ def test_a_world_that_breaks_is_a_fault(monkeypatch, restarts):
         assert "world" in str(got)
     ((_, played),) = engine.evaluate([(0, Counters())], 20, True)
     assert isinstance(played, EnvironmentFault)
+
+
+def test_what_a_program_loses_is_not_begun_again():
+    """A program that fails has taken the learners with it: nobody may save fresh ones in
+    their place."""
+    engine = DeviceEngine(make_job(ENV), [5])
+    list(engine.advance([(0, Counters())]))
+
+    def fails(*_):
+        raise MemoryError
+
+    engine.advance_program = fails
+    with pytest.raises(MemoryError):
+        list(engine.advance([(0, Counters(update=1, step=100, episode=2))]))
+    with pytest.raises(RuntimeError, match="lost"):
+        engine.snapshot(0)

@@ -232,7 +232,7 @@ class Group:
         self.sharding = engine.sharding
         self.who = Who(*jax.device_put((self.seeds, stacked), self.sharding))
         self.begin = engine.begin_program
-        self._learners: Learners | None = None
+        self.begun, self._learners = False, None
         # state without rows and worlds as numpy arrays, and whether they were changed
         self.copy: Any = None
         self.changed = False
@@ -244,7 +244,11 @@ class Group:
     @property
     def learners(self) -> Learners:
         """On the devices; begun when first asked for."""
-        there = self._learners or self.begin(self.who)
+        if not self.begun:
+            self.begun, self._learners = True, self.begin(self.who)
+        there = self._learners
+        if there is None:  # nothing may be saved in their place
+            raise RuntimeError("the learners were lost in a program that failed")
         if self.changed:
             _, rows = without_rows(there.state)
             state, worlds = jax.device_put(self.copy, self.sharding)
