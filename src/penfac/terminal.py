@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from penfac.learners import Learner
+from penfac.stats import welch
 from penfac.trial import Listener, Outcome
 from penfac.tune import Found
 
@@ -248,14 +249,19 @@ def print_outcome(outcome: Outcome) -> None:
 
 
 def print_arms(outcome: Outcome, behind: str) -> None:
-    """One line an arm, the best first."""
+    """One line an arm, each but the first with how far it is from that one."""
     found: dict[str | None, list[float]] = {}
     for who, point in outcome.finals.items():
         found.setdefault(who.arm, []).append(statistics.fmean(point.returns))
     say(f"return of the learned policies{behind}, mean over seeds:")
-    for arm, means in sorted(found.items(), key=lambda x: -statistics.fmean(x[1])):
+    first = next(iter(found))
+    for arm, means in found.items():
         spread = f" +- {statistics.stdev(means):.1f}" if len(means) > 1 else ""
-        say(f"  {arm}: {statistics.fmean(means):.1f}{spread} ({len(means)} seeds)")
+        told = f"  {arm}: {statistics.fmean(means):.1f}{spread} ({len(means)} seeds)"
+        if arm != first and min(len(means), len(found[first])) > 1:
+            d = welch(means, found[first])
+            told += f", {d.difference:+.1f} [{d.low:+.1f}, {d.high:+.1f}] to {first}"
+        say(told)
 
 
 OUTCOME = (outcome_document, print_outcome)

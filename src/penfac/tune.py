@@ -21,7 +21,7 @@ from penfac import space as spaces
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values, to_values
 from penfac.envs.gym import check_id
-from penfac.errors import ConfigError, PenfacError
+from penfac.errors import ConfigError, Divergence, EnvironmentFault, PenfacError
 from penfac.interruption import Interruption, StopRequested
 from penfac.learners import arm_document, learners_of
 from penfac.request import Request, check_document, resolve, versions
@@ -31,6 +31,7 @@ from penfac.workers import Task, cores, run_tasks
 
 TUNING_SEEDS = (1000, 1001, 1002)  # apart from those that results are reported on
 LAST = 0.1  # of the evaluations make a score
+FAILURES = (EnvironmentFault.exit_code, Divergence.exit_code)  # of one config alone
 
 
 @dataclass(frozen=True)
@@ -175,12 +176,23 @@ def train(
     ]
     count = document["search"]["processes"] or len(cores())
     ended = run_tasks(tasks, count, interruption.poll)
-    for k, (name, _) in enumerate(ended):
+    for k, (name, code) in enumerate(ended):
+        if code not in (0, *FAILURES):
+            raise process_failed(homes[name], arm_document(document, name), code)
         row = score_row(folder, document, name, 0, limits.until or 0)
-        told = f"{row.score:.1f}" if not row.failed else "failed"
+        told = "failed" if row.failed else f"{row.score:.1f}"
         listener.noted(
             f"{name} at {limits.until:,} steps: {told} ({k + 1}/{len(tasks)})"
         )
+
+
+def process_failed(home: Path, document: dict[str, Any], code: int) -> PenfacError:
+    """What a config's process has left of its fault: not the config's, so all stops."""
+    why = [status(x.path).get("error") for x in learners_of(home, document)]
+    told = next((w for w in why if w), f"its process ended with exit code {code}")
+    error = PenfacError(f"{home}: {told}")
+    error.exit_code = code if code < 10 else 1
+    return error
 
 
 def together(document: dict[str, Any], limits: Limits) -> bool:
@@ -259,11 +271,16 @@ def score(path: Path, steps: int) -> float:
 
 def failure(path: Path) -> str | None:
     """Why a learner failed for good, if it did."""
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        status = json.loads((path / "status.json").read_text(encoding="utf-8"))
-        if status["state"] == "failed" and status["exit_code"] in (3, 4):
-            return str(status["error"])
+    found = status(path)
+    if found.get("state") == "failed" and found.get("exit_code") in FAILURES:
+        return str(found["error"])
     return None
+
+
+def status(path: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads((path / "status.json").read_text(encoding="utf-8"))
+    return {}
 
 
 # --- what is left behind ---------------------------------------------------------------

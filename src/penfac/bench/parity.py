@@ -10,27 +10,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from scipy import stats
-
 from penfac.bench.contest import HALFCHEETAH, PENDULUM
 from penfac.bench.ours import our_score
+from penfac.stats import welch
 
 Say = Callable[[str], None]
 ALGOS = ("ppo", "ddpg", "td3")
-
-
-def compare(ours: list[float], theirs: list[float]) -> dict[str, float]:
-    """The difference of means, its 95 % interval (Welch), and the pooled deviation."""
-    a, b = np.asarray(ours), np.asarray(theirs)
-    interval = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
-    pooled = float(np.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2))
-    return {
-        "difference": float(a.mean() - b.mean()),
-        "low": float(interval.low),
-        "high": float(interval.high),
-        "pooled": pooled,
-    }
 
 
 def run(seeds: int, quick: bool, say: Say) -> dict[str, Any]:
@@ -58,15 +43,15 @@ def run(seeds: int, quick: bool, say: Say) -> dict[str, Any]:
                         f"  {algo} {race.env} seed {seed}: {side} "
                         f"{sides[side][-1]:.1f} in {seconds:.0f} s"
                     )
-            found = compare(sides["penfac"], sides["SB3"])
+            found = welch(sides["penfac"], sides["SB3"])
             means = {side: statistics.fmean(x) for side, x in sides.items()}
             figures.append(
                 {
                     "figure": f"{algo} on {race.env}, {count} seeds each",
                     "measured": f"{means['penfac']:.1f} against {means['SB3']:.1f}; "
-                    f"difference {found['difference']:+.1f} "
-                    f"[{found['low']:+.1f}, {found['high']:+.1f}], "
-                    f"{found['low'] / found['pooled']:+.2f} deviations at the low end",
+                    f"difference {found.difference:+.1f} "
+                    f"[{found.low:+.1f}, {found.high:+.1f}], "
+                    f"{found.low / found.pooled:+.2f} deviations at the low end",
                     "aim": "low end above -0.8 deviations" if race is PENDULUM else "-",
                     "scores": sides,
                 }
