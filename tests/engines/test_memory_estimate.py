@@ -157,7 +157,8 @@ def checked(monkeypatch):
 replayed = pytest.param(
     "ddpg",
     marks=pytest.mark.xfail(
-        reason="waiting groups are left out of the slice that is said to fit"
+        strict=True,
+        reason="waiting groups are left out of the slice that is said to fit",
     ),
 )
 

@@ -137,14 +137,21 @@ def test_permuting_arms_and_seeds_permutes_the_ends(trios, collect):
 
 
 def test_the_arm_and_the_seed_both_count(trios):
-    """The same seeds with the arms exchanged are other learners."""
-    engine, _, ends = trios["episodes"]
+    """The same seeds with the arms exchanged are other learners; each explores as widely
+    as its own arm says."""
+    engine, events, ends = trios["episodes"]
     configs = [job.cfg for job in engine.jobs]
     other = again(engine, SEEDS, configs[::-1])
     finish(other, 3, never(STEPS))
     assert digest(other, 1) == ends[1]
     assert digest(other, 0) not in ends
     assert digest(other, 2) not in ends
+    widths = {(e.learner, e.progress.sigma) for e in events if isinstance(e, Updated)}
+    assert [(i, round(sigma, 6)) for i, sigma in sorted(widths)] == [
+        (0, 0.2),
+        (1, 0.4),
+        (2, 0.2),
+    ]
 
 
 # --- loops over time ---------------------------------------------------------------------
