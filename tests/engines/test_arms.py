@@ -270,12 +270,13 @@ def points(events, learner: int) -> list:
 # --- what shapes a program ---------------------------------------------------------------
 
 NETWORKS = {"actor_hidden", "critic_hidden", "activation", "actor_output", "init"}
-BATCH = {"collect", "min_steps_per_update", "worlds", "steps_per_world"}
-BY_EPISODES = NETWORKS | BATCH | {"exploration", "episodes_per_update"}
+EPISODES = {"episodes_per_update", "min_steps_per_update"}
+WORLDS = {"worlds", "steps_per_world"}
+BY_EPISODES = NETWORKS | EPISODES | {"exploration", "collect"}
 ONLINE = NETWORKS | {"exploration", "optimiser", "actor_update", "worlds", "rounds"}
 TILES = {"tilings", "tiles", "tile_memory", "tile_low", "tile_high"}
 REPLAY = {
-    "exploration", "ou_theta", "ou_dt", "random_steps", "rounds",
+    "exploration", "random_steps", "rounds", "collect",
     "replay", "batch_size", "n_step", "critics",
     "target_noise",  # whether it is 0
 }  # fmt: skip
@@ -286,20 +287,21 @@ SHAPING = {  # arms that differ in one of these do not share a program
     "cac": ONLINE,
     "spg": ONLINE,
     "dpg": ONLINE | {"q"},
-    "ddpg": NETWORKS | BATCH | REPLAY,
-    "td3": NETWORKS | BATCH | REPLAY,
-    "ppo": NETWORKS | BATCH | {"epochs", "minibatches"},
+    "ddpg": NETWORKS | WORLDS | REPLAY,
+    "td3": NETWORKS | WORLDS | REPLAY,
+    "ppo": NETWORKS | WORLDS | {"collect", "epochs", "minibatches"},
     "cacla tiles": ONLINE | TILES | {"features"},
 }
 OFF = {  # what another setting has switched off, and so changes nothing at all
-    "nfac": {"beta_start", "beta_min", "beta_max", "early_stop"},
+    "penfac": WORLDS,
+    "nfac": WORLDS | {"beta_start", "beta_min", "beta_max", "early_stop"},
     "cacla": TILES | {"q"},
     "cac": TILES | {"q"},
     "spg": TILES | {"q"},
     "dpg": TILES,
-    "ddpg": {"episodes_per_update"},
-    "td3": {"episodes_per_update"},
-    "ppo": {"episodes_per_update"},
+    "ddpg": EPISODES | {"ou_theta", "ou_dt"},
+    "td3": EPISODES | {"ou_theta", "ou_dt"},
+    "ppo": EPISODES,
     "cacla tiles": {"q"},
 }
 
@@ -354,7 +356,7 @@ def test_what_shapes_a_program_and_what_is_a_number(name):
     assert shaping == SHAPING[name] - untried
     assert tried - shaping - moving == OFF.get(name, set())
     floats = {f for f, kind in known_fields(algo.config).items() if kind is float}
-    listed = {"ou_theta", "ou_dt", "target_noise", "tile_low", "tile_high"}
+    listed = {"target_noise", "tile_low", "tile_high"}
     assert floats & shaping <= listed
 
 

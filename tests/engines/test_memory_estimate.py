@@ -1,6 +1,7 @@
 """How much memory a program needs is told before it is compiled, and what does not fit is
 refused with a way out."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.faults.commands import TINY, command, status
 from penfac.algos import ALGORITHMS
 from penfac.engines import memory
 from penfac.engines.base import Job
+from penfac.engines.build import build_engine
 from penfac.engines.device import DeviceEngine
 from penfac.envs.gym import EnvOptions
 from penfac.errors import OutOfMemory
@@ -154,17 +156,9 @@ def checked(monkeypatch):
     return engines
 
 
-replayed = pytest.param(
-    "ddpg",
-    marks=pytest.mark.xfail(
-        strict=True,
-        reason="waiting groups are left out of the slice that is said to fit",
-    ),
+@pytest.mark.parametrize(
+    ("name", "share"), [("penfac", 0.3), ("penfac", 0.7), ("ddpg", 0.7)]
 )
-
-
-@pytest.mark.parametrize("name", ["penfac", replayed])
-@pytest.mark.parametrize("share", [0.3, 0.7])
 def test_what_does_not_fit_is_refused_before_it_is_compiled(
     monkeypatch, checked, name, share
 ):
@@ -204,6 +198,14 @@ def test_what_fits_in_no_slice_says_what_else_would(monkeypatch):
     assert "--slice" not in str(refused.value)
 
 
+def test_replays_that_wait_need_room_too(monkeypatch):
+    """A slice of one does not help where eight replays do not fit."""
+    need = memory.needed(small("ddpg", 8))
+    monkeypatch.setattr(memory, "available", lambda device: 0.3 * need)
+    with pytest.raises(OutOfMemory, match="smaller replay"):
+        small("ddpg", 8)
+
+
 def test_the_command_that_needs_too_much(monkeypatch, tmp_path):
     """Exit code 8, one line that names a slice, and every seed's status says the same."""
     needs, needed = [], memory.needed
@@ -230,3 +232,19 @@ def test_the_command_that_needs_too_much(monkeypatch, tmp_path):
         assert not list(folder.glob("checkpoints/update-*"))
     resumed = command("resume", run)  # nobody holds it, and it is refused the same way
     assert resumed.code == 8
+
+
+def test_engines_that_take_turns_are_counted_together(monkeypatch):
+    """Ten shapes of DDPG, room for one of them at work and for two that wait."""
+    one = small("ddpg", 4, learners=4)
+    room = memory.needed(one) + 2.5 * memory.kept(one)
+    configs = [dataclasses.replace(one.job.cfg, batch_size=8 + k) for k in range(10)]
+    monkeypatch.setattr(memory, "available", lambda device: room)
+    seeds = [0, 1, 2, 3]
+    for count in (2, 10):
+        own = [cfg for cfg in configs[:count] for _ in seeds]
+        if count == 2:
+            build_engine(one.job, "device", seeds * count, own, 4)
+            continue
+        with pytest.raises(OutOfMemory):
+            build_engine(one.job, "device", seeds * count, own, 4)

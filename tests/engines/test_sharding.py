@@ -79,9 +79,6 @@ def test_a_checkpoint_of_four_devices_goes_on_on_any(found):
     assert resumed["apart"] < 1e-5
 
 
-@pytest.mark.xfail(
-    strict=True, reason="five learners over four devices are padded to eight again"
-)
 def test_the_slice_that_is_said_to_fit_does(found):
     """Room for 0.7 of eight learners, two on each device: one on each fits."""
     assert found["refused"]["said"] == [4, None]

@@ -30,12 +30,14 @@ class Collecting(NamedTuple):
 
 
 def collecting_by(cfg: Any, exploration: Exploration) -> Collecting:
-    """Of a config that collects whole episodes or steps of worlds, as `collect` says."""
+    """Of a config that collects whole episodes or steps of worlds, as `collect` says.
+    What the other way alone reads is left out: arms may differ in it and share a program."""
+    whole = cfg.collect == "episodes"
     return Collecting(
-        episodes=cfg.episodes_per_update if cfg.collect == "episodes" else None,
-        min_steps=cfg.min_steps_per_update,
-        worlds=cfg.worlds,
-        steps=cfg.steps_per_world,
+        episodes=cfg.episodes_per_update if whole else None,
+        min_steps=cfg.min_steps_per_update if whole else 1,
+        worlds=1 if whole else cfg.worlds,
+        steps=1 if whole else cfg.steps_per_world,
         rounds=1,
         exploration=exploration,
         random_steps=0,

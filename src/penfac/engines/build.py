@@ -23,7 +23,13 @@ def build_engine(
         part = job._replace(cfg=configs[own[0]])
         chosen = [seeds[i] for i in own], [configs[i] for i in own]
         parts.append((engine_of(part, kind, *chosen, at_once), own))
-    return parts[0][0] if len(parts) == 1 else Several(parts)
+    if len(parts) == 1:
+        return parts[0][0]
+    if kind == "device":
+        from penfac.engines import memory
+
+        memory.check_all([engine for engine, _ in parts])
+    return Several(parts)
 
 
 def engine_of(

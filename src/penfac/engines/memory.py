@@ -1,7 +1,7 @@
 """How much memory a program needs, told before it is compiled."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
@@ -67,14 +67,22 @@ def body(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr
 
 
-# XLA needed 0.6 to 1.9 times the peak on the programs of our tests: fused instructions
-# keep nothing, but some layouts are copied
+# XLA needed 0.5 to 1.2 times the peak on the programs of our tests, and 1.9 times once:
+# fused instructions keep nothing, but some layouts are copied
 MARGIN = 2.0
 
 
-def needed(engine: "DeviceEngine") -> float:
-    """Bytes on each device: the largest group at work, the others waiting."""
-    group = engine.groups[0]
+class Rows(NamedTuple):
+    """Learners on one device, and the bytes of each."""
+
+    at_once: int
+    all: int
+    working: float
+    waiting: float
+
+
+def rows(engine: "DeviceEngine") -> Rows:
+    group, devices = engine.groups[0], engine.mesh.size
     # exactly what will be given to it: then it is traced once
     learners = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=group.sharding),
@@ -82,8 +90,25 @@ def needed(engine: "DeviceEngine") -> float:
     )
     when = engine.when(group, {})
     traced = engine.advance_program.trace(learners, group.who, when)
-    own = sum(map(size_of, jax.tree.leaves(learners))) / engine.mesh.size
-    return MARGIN * peak(body(traced.jaxpr.jaxpr)) + own * (len(engine.groups) - 1)
+    at_once = group.size // devices
+    return Rows(
+        at_once=at_once,
+        all=sum(g.size for g in engine.groups) // devices,
+        working=MARGIN * peak(body(traced.jaxpr.jaxpr)) / at_once,
+        waiting=sum(map(size_of, jax.tree.leaves(learners))) / group.size,
+    )
+
+
+def needed(engine: "DeviceEngine") -> float:
+    """Bytes on each device: one group at work, the others waiting."""
+    r = rows(engine)
+    return r.working * r.at_once + r.waiting * (r.all - r.at_once)
+
+
+def kept(engine: "DeviceEngine") -> float:
+    """Bytes on each device while another engine is at work."""
+    r = rows(engine)
+    return r.waiting * r.all
 
 
 def available(device: Any) -> float:
@@ -94,22 +119,33 @@ def available(device: Any) -> float:
     return 0.9 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def check(engine: "DeviceEngine") -> None:
-    """Refuse what does not fit, and say what would."""
-    need, have = needed(engine), available(engine.devices[0])
-    size = engine.groups[0].size
-    if size > 1:
-        told = f"about {need / 1e9:.2g} GB of {have / 1e9:.0f}"
-        engine.job.note(f"{size} learners in one program: {told}")
+def check(engine: "DeviceEngine", beside: float = 0.0) -> None:
+    """Refuse what does not fit, and say what would; `beside` it others wait."""
+    need, have = needed(engine) + beside, available(engine.devices[0])
+    learners = len(engine.groups[0].numbers)
+    if learners > 1 and not beside:
+        told = f"about {amount(need)} of {amount(have)}"
+        engine.job.note(f"{learners} learners in one program: {told}")
     if need <= have:
         return
-    fits = int(size * have / need)
-    way = (
-        f"--slice {fits} fits"
-        if fits
-        else "fewer worlds, steps, or a smaller replay would"
-    )
+    r = rows(engine)
+    room = have - beside - r.waiting * r.all
+    fits = int(room / (r.working - r.waiting)) * engine.mesh.size
+    way = f"--slice {fits} fits"
+    if fits < 1:
+        way = "fewer worlds, steps, or a smaller replay would"
     raise OutOfMemory(
-        f"{size} learners at once need about {need / 1e9:.1f} GB, this device has "
-        f"{have / 1e9:.1f}; {way}"
+        f"{learners} learners at once need about {amount(need)}, this device has "
+        f"{amount(have)}; {way}"
     )
+
+
+def check_all(engines: list["DeviceEngine"]) -> None:
+    """The same of several engines that take turns."""
+    every = sum(map(kept, engines))
+    for engine in engines:
+        check(engine, every - kept(engine))
+
+
+def amount(size: float) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
