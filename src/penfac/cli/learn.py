@@ -177,11 +177,11 @@ def tune(
     ] = [],  # noqa: B006
     draw: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
     eval_every: Annotated[
-        str | None, typer.Option(help="Steps; default a twentieth.")
+        str | None, typer.Option(help="Steps; default a tenth.")
     ] = None,
     eval_episodes: Annotated[
         str, typer.Option(help="Episodes of mu an evaluation.")
-    ] = "10",
+    ] = "5",
     out: Annotated[Path, typer.Option(help="Where its folder goes.")] = Path("runs"),
     name: Annotated[
         str | None, typer.Option(help="The folder's name; default ENV_k.")
@@ -201,14 +201,17 @@ def tune(
     from penfac.trial import Limits
 
     check_words(on, name)
+    budget = whole(steps, "--steps")
     request = Request(
         env=env,
         algo=algo,
         preset=preset,
         settings=parse_set(algo, set_),
-        steps=whole(steps, "--steps"),
+        steps=budget,
         seeds=seed_list("0", seeds),
-        eval_every=None if eval_every is None else whole(eval_every, "--eval-every"),
+        eval_every=max(1, budget // 10)
+        if eval_every is None
+        else whole(eval_every, "--eval-every"),
         eval_episodes=whole(eval_episodes, "--eval-episodes"),
         on=on,
         out=out,
