@@ -22,6 +22,7 @@ from safetensors.numpy import save as tensors_to_bytes
 
 from penfac import trial
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
+from penfac.events import Limits, Listener, Outcome
 from penfac.learners import learner_document, learners_of
 from penfac.recorder import Recorder
 from penfac.request import Request, check_document
@@ -34,7 +35,6 @@ from penfac.runs import (
     read_csv,
     storage,
 )
-from penfac.trial import Limits, Listener, Outcome
 
 FORMAT = 1
 TABLES = {name.removesuffix(".csv"): name for name in CSV_FILES}

@@ -15,9 +15,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from penfac.events import Listener, Outcome
 from penfac.learners import Learner
 from penfac.stats import welch
-from penfac.trial import Listener, Outcome
 from penfac.tune import Found
 
 # a pipe has no width: a table need not squeeze itself into what rich assumes

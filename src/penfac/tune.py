@@ -22,11 +22,12 @@ from penfac.algos import ALGORITHMS
 from penfac.configs import from_values, to_values
 from penfac.envs.gym import check_id
 from penfac.errors import ConfigError, Divergence, EnvironmentFault, PenfacError
+from penfac.events import Limits, Listener
 from penfac.interruption import Interruption, StopRequested
 from penfac.learners import arm_document, learners_of
 from penfac.request import Request, check_document, resolve, versions
 from penfac.runs import RunFolder, create_folder, read_config, read_csv
-from penfac.trial import Limits, Listener, run, write_configs
+from penfac.trial import run, write_configs
 from penfac.workers import Task, cores, run_tasks
 
 TUNING_SEEDS = (1000, 1001, 1002)  # apart from those that results are reported on

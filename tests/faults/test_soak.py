@@ -11,7 +11,7 @@ SCRIPT = """
 import json, os, sys
 import penfac.cli
 import penfac.recorder
-from penfac.trial import Trial
+from penfac.events import Trial
 
 # a slow machine would import matplotlib in the middle; what drawing takes levels off
 penfac.recorder.DRAW_EVERY = 1e9

@@ -88,8 +88,9 @@ def train(
     """Learn a controller; leaves a run folder with policy, curve and checkpoints."""
     from penfac import presets
     from penfac.envs.gym import EnvOptions
+    from penfac.events import Limits
     from penfac.request import Request
-    from penfac.trial import Limits, start
+    from penfac.trial import start
 
     if eval_protocol not in ("steps", "authors"):
         raise ConfigError(f"--eval-protocol {eval_protocol}: is steps or authors")
@@ -197,8 +198,8 @@ def tune(
     """Search for better settings; leaves a table and a preset file of the best."""
     from penfac import terminal
     from penfac import tune as search
+    from penfac.events import Limits
     from penfac.request import Request
-    from penfac.trial import Limits
 
     check_words(on, name)
     budget = whole(steps, "--steps")
@@ -243,7 +244,7 @@ def resume(
     """Continue a run exactly where it stopped."""
     from penfac import bundle, terminal, trial
     from penfac import tune as search
-    from penfac.trial import Limits
+    from penfac.events import Limits
 
     limits = Limits(
         stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
