@@ -254,7 +254,6 @@ def test_bad_words_are_refused(words, told):
 
 
 @pytest.mark.parametrize("name", ["lock", "config.json", "curve.png"])
-@pytest.mark.xfail(strict=True, reason="a run's own files are taken for free names")
 def test_an_arm_may_not_be_named_as_a_file_of_the_run(name):
     """Its folder would lie where the run writes; the name is refused before anything is."""
     write_arms(Path("arms.toml"), {name: {}, "other": {"gamma": 0.9}})

@@ -194,9 +194,6 @@ def ended(pid: str) -> bool:
         return True
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a driver killed while its processes start leaves them behind"
-)
 def test_a_task_whose_driver_is_killed_before_it_begins(tmp_path):
     """Starting takes seconds of imports: who was started in vain does not begin."""
     process = driver(tmp_path, "Task('a', run_late, (SlowToArrive(folder),))")

@@ -9,8 +9,10 @@ bytes they would have had.
 import contextlib
 import csv
 import dataclasses
+import hashlib
 import io
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +75,8 @@ def resume_into(
     file: Path, limits: Limits, listener: Listener, steps: int | None = None
 ) -> Outcome:
     """Go on with such a run, in its two files."""
+    if "search" in read_state(names(file)[1])[0]["document"]:
+        raise ConfigError(f"{file}: is a search; `penfac runs unpack` it, then resume")
     with scratch(file, limits) as (home, within):
         folder = unpack(file, home, pictures=False)
         outcome = trial.resume(folder, within, listener, steps)
@@ -84,9 +88,15 @@ def scratch(file: Path, limits: Limits) -> Iterator[tuple[Path, Limits]]:
     """A place for run folders, and limits under which each checkpoint is packed."""
     with storage(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="penfac-") as home:
-        saved = lambda folder: pack(folder, file)  # noqa: E731
-        yield Path(home), dataclasses.replace(limits, pictures=False, saved=saved)
+    name = names(file)[1].with_suffix(".lock").name
+    lock = Lock(file.parent, name)
+    try:
+        with tempfile.TemporaryDirectory(prefix="penfac-") as home:
+            saved = lambda folder: pack(folder, file)  # noqa: E731
+            yield Path(home), dataclasses.replace(limits, pictures=False, saved=saved)
+    finally:
+        (file.parent / name).unlink(missing_ok=True)  # two files, no third
+        lock.release()
 
 
 # --- packing --------------------------------------------------------------------------
@@ -124,11 +134,21 @@ def pack(folder: Path, file: Path) -> None:
             tensors[f"{n}/{name}"] = np.stack([arrays[name] for arrays in stack])
     log = folder_log(folder, document)
     about = {"format": FORMAT, "document": document, "learners": learners, "log": log}
+    text = json.dumps(about)
     table, state = names(file)
     home = RunFolder(file.parent)
     home.write(table.name, every_row(folder, document), sync=True)
-    data = tensors_to_bytes(tensors, {"penfac": json.dumps(about)})
+    data = tensors_to_bytes(tensors, {"penfac": text, "seal": seal(text, tensors)})
     home.write(state.name, data, sync=True)
+
+
+def seal(text: str, tensors: dict[str, np.ndarray]) -> str:
+    """The sha256 of all that the file says."""
+    digest = hashlib.sha256(text.encode())
+    for name, array in sorted(tensors.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 KEPT = ("identity", "counters", "versions", "update", "csv")  # of a checkpoint's meta
@@ -174,32 +194,51 @@ def unpack(file: Path, out: Path, pictures: bool = True) -> Path:
     rows = read_rows(table)
     home = out / "tune" if "search" in document else out
     folder = create_folder(home, document["algo"], document["env"], None)
-    trial.write_configs(folder, document)
-    recorders = []
     try:
-        for k, learner in enumerate(learners_of(folder, document)):
-            home, told = RunFolder(learner.path), about["learners"][k]
-            who = learner.arm or "", str(learner.seed)
-            own = {
-                name: [
-                    {column: row[column] for column in told["columns"][table]}
-                    for row in rows.get((*who, table), [])
-                ]
-                for table, name in TABLES.items()
-            }
-            recorder = Recorder(home, learner, learner_document(document, learner))
-            recorders.append(recorder)
-            unpack_learner(recorder, told, own, tensors, k)
-            if pictures:
-                recorder.tell_board()
-            home.close()
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptFile(f"{state}: is not a bundle of ours ({error!r})") from error
-    first = RunFolder(recorders[0].folder.path)
-    first.write("log.txt", about["log"].encode())
+        unpack_into(folder, about, tensors, rows, pictures)
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)  # whole, or not at all
+        with contextlib.suppress(OSError):
+            folder.parent.rmdir()
+        if isinstance(error, OURS):
+            what = f"{state}: is not a bundle of ours ({error!r})"
+            raise CorruptFile(what) from error
+        raise
+    return folder
+
+
+# what a file of another shape than ours runs into
+OURS = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+
+
+def unpack_into(
+    folder: Path,
+    about: dict[str, Any],
+    tensors: dict[str, np.ndarray],
+    rows: dict[tuple[str, str, str], list[dict[str, str]]],
+    pictures: bool,
+) -> None:
+    document, recorders = about["document"], []
+    trial.write_configs(folder, document)
+    for k, learner in enumerate(learners_of(folder, document)):
+        home, told = RunFolder(learner.path), about["learners"][k]
+        who = learner.arm or "", str(learner.seed)
+        own = {
+            name: [
+                {column: row[column] for column in told["columns"][table]}
+                for row in rows.get((*who, table), [])
+            ]
+            for table, name in TABLES.items()
+        }
+        recorder = Recorder(home, learner, learner_document(document, learner))
+        recorders.append(recorder)
+        unpack_learner(recorder, told, own, tensors, k)
+        if pictures:
+            recorder.tell_board()
+        home.close()
+    recorders[0].folder.write("log.txt", about["log"].encode())
     if pictures:
         recorders[0].draw(folder, recorders, now=True)
-    return folder
 
 
 def unpack_learner(
@@ -240,7 +279,8 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ConfigError(f"{path}: no such file")
     try:
         with safe_open(path, framework="numpy") as file:  # type: ignore[no-untyped-call]
-            about = json.loads(file.metadata()["penfac"])
+            text, told = file.metadata()["penfac"], file.metadata().get("seal")
+            about = json.loads(text)
             version = about["format"]
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
@@ -249,6 +289,10 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise CorruptFile(
             f"{path}: written in format {version}, we read up to {FORMAT}"
         )
+    if told != seal(text, tensors):
+        raise CorruptFile(f"{path}: its sha256 does not match")
+    if not isinstance(about.get("document"), dict):
+        raise CorruptFile(f"{path}: is not a bundle of ours (it has no document)")
     return about, tensors
 
 
@@ -271,12 +315,14 @@ def pack_run(folder: Path, file: Path) -> tuple[Path, Path]:
     for path in names(file):
         if path.exists():
             raise RunFolderBusy(f"{path} is already there")
-    read_config(folder)
+    check_document(folder / "config.json", read_config(folder))
     with storage(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
     lock = Lock(folder)
     try:
         pack(folder, file)
+    except OURS as error:
+        raise CorruptFile(f"{folder}: is not a run of ours ({error!r})") from error
     finally:
         lock.release()
     return names(file)

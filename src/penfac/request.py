@@ -23,6 +23,7 @@ from penfac.configs import from_values, nearest, to_values
 from penfac.envs.gym import EnvOptions, check_id
 from penfac.errors import ConfigError
 from penfac.runs import FORMAT as RUN_FORMAT
+from penfac.runs import NAMES
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "optax", "gymnasium", "mujoco")
 MAX_SEED = 2**32 - 1
@@ -104,9 +105,10 @@ def check_arm(name: str) -> None:
     """An arm's name is a folder's."""
     plain = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name)
     if plain is None or name.startswith("seed-"):
-        raise ConfigError(
-            "a name needs letters, digits, . _ -, and may not be seed-..."
-        )
+        rule = "a name needs letters, digits, . _ -, and may not be seed-..."
+        raise ConfigError(rule)
+    if name in NAMES:
+        raise ConfigError("a run has a file of that name")
 
 
 def check_numbers(request: Request) -> None:

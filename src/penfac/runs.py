@@ -34,6 +34,11 @@ from penfac.errors import ConfigError, CorruptFile, RunFolderBusy, StorageError
 FORMAT = 1
 KEEP = 2  # checkpoints
 CSV_FILES = ("progress.csv", "evaluations.csv")
+NAMES = (  # of what a run, or a search, leaves in its own folder
+    *CSV_FILES, "config.json", "timing.csv", "checkpoints", "replay", "policy",
+    "curve.png", "tb", "status.json", "log.txt", "fault.json", "lock", "search.csv",
+    "best.toml",
+)  # fmt: skip
 REASONS = {
     errno.ENOSPC: "no space left on the disk",
     errno.EDQUOT: "the disk quota is used up",
@@ -81,16 +86,17 @@ def create_folder(out: Path, algo: str, env_id: str, name: str | None) -> Path:
 class Lock:
     """One process at a time; the kernel lets go when that process dies."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, name: str = "lock"):
         with storage(folder):
-            self.file = open(folder / "lock", "a+", encoding="utf-8")  # noqa: SIM115
+            self.file = open(folder / name, "a+", encoding="utf-8")  # noqa: SIM115
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.file.seek(0)
             owner = self.file.read().strip() or "another process"
             self.file.close()
-            raise RunFolderBusy(f"{folder} is in use by {owner}") from None
+            what = folder if name == "lock" else folder / name.removesuffix(".lock")
+            raise RunFolderBusy(f"{what} is in use by {owner}") from None
         with storage(folder):
             self.file.truncate(0)
             self.file.write(f"process {os.getpid()} on {socket.gethostname()}")

@@ -82,12 +82,7 @@ def start(
     request: Request, search: Search, limits: Limits, listener: Listener
 ) -> Found:
     """Draw the configs and search among them, in a new folder."""
-    if search.configs < 2:
-        raise ConfigError(f"--configs {search.configs}: needs at least 2")
-    if not 0 <= search.halvings <= math.log2(search.configs):
-        raise ConfigError(
-            f"--halvings {search.halvings}: needs 0 to {int(math.log2(search.configs))}"
-        )
+    check(search, request)
     plain = resolve(request)  # everything else that can be wrong is told first
     algo = ALGORITHMS[request.algo]
     space = spaces.space(algo, search.space)
@@ -106,6 +101,20 @@ def start(
     folder = create_folder(out, request.algo, request.env, request.name)
     write_configs(folder, document)
     return go(folder, document, limits, listener)
+
+
+def check(search: Search, request: Request) -> None:
+    if search.configs < 2:
+        raise ConfigError(f"--configs {search.configs}: needs at least 2")
+    most = int(math.log2(search.configs))
+    if not 0 <= search.halvings <= most:
+        raise ConfigError(f"--halvings {search.halvings}: needs 0 to {most}")
+    if request.steps < 2**search.halvings:
+        raise ConfigError(f"--steps {request.steps}: too few to be halved so often")
+    if search.seed < 0:
+        raise ConfigError(f"--draw {search.seed}: needs at least 0")
+    if search.processes is not None and search.processes < 1:
+        raise ConfigError(f"--processes {search.processes}: needs at least 1")
 
 
 def resume(folder: Path, limits: Limits, listener: Listener) -> Found:

@@ -74,4 +74,7 @@ def _run(core: int, task: Task) -> None:
     with contextlib.suppress(AttributeError, OSError):
         # ... and if that one is killed, we save and leave too
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    parent = multiprocessing.parent_process()
+    if parent is not None and os.getppid() != parent.pid:
+        raise SystemExit(128 + signal.SIGTERM)  # it was killed while we began
     raise SystemExit(task.work(*task.arguments))

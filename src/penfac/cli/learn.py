@@ -167,7 +167,7 @@ def tune(
         int, typer.Option(help="So often the worse half goes, at 1/2, 1/4, ... steps.")
     ] = 2,
     seeds: Annotated[
-        str, typer.Option(help="Of tuning; apart from those you will report.")
+        str, typer.Option(help="first-last; apart from those you will report on.")
     ] = "1000-1002",
     space: Annotated[
         str, typer.Option(help="default, paper (its tables), or a .toml file.")
