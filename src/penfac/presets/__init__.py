@@ -14,7 +14,8 @@ from typing import Any
 from penfac.errors import ConfigError
 
 TASKS = ("hopper", "halfcheetah", "humanoid")
-BLOCKS = (*TASKS, "roboschoolhopper")  # from the general to the particular
+# from the general to the particular
+BLOCKS = (*TASKS, "roboschoolhopper", "roboschoolhalfcheetah")
 # which preset stands for which table of the paper; Table 1 is everybody's
 TABLES = {
     "penfac": {"authors": "table2"},
