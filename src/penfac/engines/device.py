@@ -283,20 +283,21 @@ class Group:
 
     def restore(self, row: int, arrays: Arrays) -> None:
         """Put one learner where a checkpoint has it; all of them travel together."""
-        state, rows = self.learners.state, without_rows(self.learners.state)[1]
-        like = lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype)  # noqa: E731
-        back = unflatten(jax.tree.map(like, state), arrays, "state")
-        rest, own_rows = without_rows(back)
-        worlds = unflatten(self.world(row), arrays, "worlds")
         if not self.changed:
             self.copy = jax.tree.map(np.array, self.on_host())  # ours to write into
-        for whole, own in zip(
-            jax.tree.leaves(self.copy), jax.tree.leaves((rest, worlds)), strict=True
-        ):
-            whole[row] = own
+            self.changed = True
+        there: Any = self._learners
+        left, rows = without_rows(there.state)
+        like = lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype)  # noqa: E731
+        state = with_rows(self.copy[0], rows)
+        own = unflatten(jax.tree.map(like, state), arrays, "state")
+        own, own_rows = without_rows(own)
+        worlds = unflatten(jax.tree.map(like, self.copy[1]), arrays, "worlds")
+        leaves = jax.tree.leaves(self.copy), jax.tree.leaves((own, worlds))
+        for whole, part in zip(*leaves, strict=True):
+            whole[row] = part
         rows = jax.tree.map(lambda whole, own: whole.at[row].set(own), rows, own_rows)
-        self._learners = Learners(with_rows(state, rows), self.learners.worlds)
-        self.changed = True
+        self._learners = there._replace(state=with_rows(left, rows))
 
 
 def remember_programs() -> None:
