@@ -11,7 +11,7 @@ from penfac.algos.penfac import State
 from penfac.algos.penfac_config import Numbers, Plan
 from penfac.core.noise import Exploration
 from penfac.core.normalise import normalise
-from penfac.engines.device import episodes_for
+from penfac.engines.programs import episodes_for
 from penfac.envs.base import JaxEnv
 from penfac.randomness import Stream
 from penfac.rollout.device import Noise, collect_episodes

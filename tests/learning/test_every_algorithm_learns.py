@@ -11,6 +11,7 @@ so what the tests ask for is nothing that a learner has from the start.
 from functools import cache
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from tests.learning.together import Learner, learn, probe
@@ -280,7 +281,7 @@ def test_what_learns_here_is_what_the_engine_does():
         count_update(counters, progress)
     assert counters.update == updates
     state = jax.tree.map(jnp.asarray, engine.groups[0].state(0))
-    there = Learner(algo, engine.plan, engine.numbers, state)
+    there = Learner(algo, engine.plan, engine.groups[0].numbers[0], state)
     for found in (Learner.mu, Learner.value):
         np.testing.assert_allclose(
             found(here, PLUS_MINUS), found(there, PLUS_MINUS), atol=1e-4

@@ -12,6 +12,7 @@ fitted to the same few steps may be why.
 """
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from tests.learning.loop import Learner, value_of
@@ -90,7 +91,7 @@ def test_penfac_finds_the_optimal_gain():
     gain, offset = linear_policy(learned(), LQR_ENV.spec)
     assert error(gain) < 0.05
     assert abs(offset) < 0.15
-    v = value_of(learned(), GRID, engine.plan, engine.numbers)
+    v = value_of(learned(), GRID, engine.plan, engine.groups[0].numbers[0])
     correlation, spread = critic_quality(v, gain, cfg.sigma * BOUND)
     assert correlation > 0.99
     assert spread < 0.2
