@@ -170,8 +170,9 @@ def loops(jaxpr, above=()):
             first = eqn.params["cond_nconsts"] + eqn.params["body_nconsts"]
             carry = eqn.invars[first:]
         elif name == "scan":
-            first = eqn.params["num_consts"]
-            carry = eqn.invars[first : first + eqn.params["num_carry"]]
+            (body,) = inner(eqn)  # what it collects has the axis of time in front
+            pairs = zip(eqn.outvars, body.outvars, strict=True)
+            carry = [v for v, one in pairs if v.aval.shape == one.aval.shape]
         else:
             carry = []
         shapes = [tuple(n for n in v.aval.shape if n > 1) for v in carry]
