@@ -18,6 +18,15 @@ from penfac.types import EvalPoint
 DRAW_EVERY = 20.0  # seconds between two drawings of the curve
 
 
+def evaluations(path: Path) -> dict[int, dict[str, list[dict[str, str]]]]:
+    """The rows of evaluations.csv by step and mode."""
+    found: dict[int, dict[str, list[dict[str, str]]]] = {}
+    for row in read_csv(path / "evaluations.csv"):
+        modes = found.setdefault(int(row["step"]), {})
+        modes.setdefault(row["mode"], []).append(row)
+    return found
+
+
 class Recorder:
     """CSV rows, TensorBoard, checkpoints, policy, curve and status of one learner."""
 
@@ -42,11 +51,8 @@ class Recorder:
         if meta is None:
             return
         self.last_checkpoint = meta["update"]
-        points: dict[int, list[dict[str, str]]] = {}
-        for row in read_csv(self.folder.path / "evaluations.csv"):
-            if row["mode"] == "mean":
-                points.setdefault(int(row["step"]), []).append(row)
-        for step, rows in points.items():
+        for step, modes in evaluations(self.folder.path).items():
+            rows = modes["mean"]
             point = EvalPoint(
                 step,
                 int(rows[0]["update"]),
@@ -125,14 +131,15 @@ class Recorder:
         """TensorBoard's file from the CSV files, where training wrote none."""
         for row in read_csv(self.folder.path / "progress.csv"):
             self.folder.scalars(tensorboard_tags(row), int(row["step"]))
-        points: dict[int, dict[str, tuple[list[float], list[int]]]] = {}
-        for row in read_csv(self.folder.path / "evaluations.csv"):
-            modes = points.setdefault(int(row["step"]), {})
-            returns, lengths = modes.setdefault(row["mode"], ([], []))
-            returns.append(float(row["return"]))
-            lengths.append(int(row["length"]))
-        for step, modes in points.items():
-            self._judged(step, modes)
+        for step, modes in evaluations(self.folder.path).items():
+            told = {
+                mode: (
+                    [float(row["return"]) for row in rows],
+                    [int(row["length"]) for row in rows],
+                )
+                for mode, rows in modes.items()
+            }
+            self._judged(step, told)
 
     def _add(self, point: EvalPoint) -> None:
         self.last_point = point

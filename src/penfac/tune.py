@@ -25,8 +25,9 @@ from penfac.errors import ConfigError, Divergence, EnvironmentFault, PenfacError
 from penfac.events import Limits, Listener
 from penfac.interruption import Interruption, StopRequested
 from penfac.learners import arm_document, learners_of
+from penfac.recorder import evaluations
 from penfac.request import Request, check_document, resolve, versions
-from penfac.runs import RunFolder, create_folder, read_config, read_csv
+from penfac.runs import RunFolder, create_folder, read_config
 from penfac.trial import run, write_configs
 from penfac.workers import Task, cores, run_tasks
 
@@ -258,13 +259,12 @@ def score_row(
     return Row(arm, rung, steps, scores, False, failed)
 
 
-def evaluations(path: Path) -> dict[int, float]:
-    """Mean return of mu at every step where it was judged."""
-    found: dict[int, list[float]] = {}
-    for row in read_csv(path / "evaluations.csv"):
-        if row["mode"] == "mean":
-            found.setdefault(int(row["step"]), []).append(float(row["return"]))
-    return {step: statistics.fmean(returns) for step, returns in found.items()}
+def mean_returns(path: Path) -> dict[int, float]:
+    """Of mu at every step where it was judged."""
+    return {
+        step: statistics.fmean(float(row["return"]) for row in modes["mean"])
+        for step, modes in evaluations(path).items()
+    }
 
 
 def reached(path: Path, steps: int) -> bool:
@@ -273,7 +273,7 @@ def reached(path: Path, steps: int) -> bool:
 
 def score(path: Path, steps: int) -> float:
     """The mean of the last tenth of the evaluations up to the first at `steps`."""
-    found = evaluations(path)
+    found = mean_returns(path)
     end = min((s for s in found if s >= steps), default=max(found, default=0))
     returns = [value for step, value in sorted(found.items()) if step <= end]
     return statistics.fmean(returns[-max(1, round(LAST * len(returns))) :])

@@ -23,13 +23,20 @@ from penfac.cli.app import (
 )
 from penfac.errors import ConfigError
 
+# what train and tune both ask
+Env = Annotated[str, typer.Option(help="A Gymnasium id; module:Id for your own.")]
+Algo = Annotated[str, typer.Option(help="See `penfac algos`.")]
+Settings = Annotated[
+    list[str], typer.Option("--set", help="key=value, as often as needed.")
+]
+Name = Annotated[str | None, typer.Option(help="The folder's name; default ENV_k.")]
+On = Annotated[str, typer.Option(help="auto, cpu or device.")]
+
 
 @app.command()
 def train(
-    env: Annotated[
-        str, typer.Option(help="A Gymnasium id; module:Id for your own.")
-    ] = DEFAULT_ENV,
-    algo: Annotated[str, typer.Option(help="See `penfac algos`.")] = "penfac",
+    env: Env = DEFAULT_ENV,
+    algo: Algo = "penfac",
     steps: Annotated[
         str, typer.Option("-n", "--steps", help="Environment steps.")
     ] = "1e6",
@@ -38,9 +45,7 @@ def train(
     preset: Annotated[
         str, typer.Option(help="See `penfac presets ALGO`; or a .toml file.")
     ] = "tuned",
-    set_: Annotated[
-        list[str], typer.Option("--set", help="key=value, as often as needed.")
-    ] = [],  # noqa: B006  typer's way
+    set_: Settings = [],  # noqa: B006  typer's way
     arms: Annotated[
         str | None,
         typer.Option(help="Several configs at once: ablation, or a .toml file."),
@@ -56,14 +61,12 @@ def train(
         typer.Option(help="steps; or authors: 1 episode every 20 training episodes."),
     ] = "steps",
     out: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
-    name: Annotated[
-        str | None, typer.Option(help="The folder's name; default ENV_k.")
-    ] = None,
+    name: Name = None,
     into: Annotated[
         Path | None,
         typer.Option(help="Leave two files, not folders: see `penfac runs unpack`."),
     ] = None,
-    on: Annotated[str, typer.Option(help="auto, cpu or device.")] = "auto",
+    on: On = "auto",
     slice_: Slice = None,
     stop_after: StopAfter = None,
     checkpoint_every: CheckpointEvery = "15s",
@@ -155,10 +158,8 @@ def parse_set(algo: str, pairs: list[str]) -> dict[str, Any]:
 
 @app.command()
 def tune(
-    env: Annotated[
-        str, typer.Option(help="A Gymnasium id; module:Id for your own.")
-    ] = DEFAULT_ENV,
-    algo: Annotated[str, typer.Option(help="See `penfac algos`.")] = "penfac",
+    env: Env = DEFAULT_ENV,
+    algo: Algo = "penfac",
     steps: Annotated[
         str, typer.Option("-n", "--steps", help="Environment steps of a whole run.")
     ] = "5e5",
@@ -173,9 +174,7 @@ def tune(
         str, typer.Option(help="default, paper (its tables), or a .toml file.")
     ] = "default",
     preset: Annotated[str, typer.Option(help="What the search starts from.")] = "tuned",
-    set_: Annotated[
-        list[str], typer.Option("--set", help="key=value, as often as needed.")
-    ] = [],  # noqa: B006
+    set_: Settings = [],  # noqa: B006
     draw: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
     eval_every: Annotated[
         str | None, typer.Option(help="Steps; default a tenth.")
@@ -184,10 +183,8 @@ def tune(
         str, typer.Option(help="Episodes of mu an evaluation.")
     ] = "5",
     out: Annotated[Path, typer.Option(help="Where its folder goes.")] = Path("runs"),
-    name: Annotated[
-        str | None, typer.Option(help="The folder's name; default ENV_k.")
-    ] = None,
-    on: Annotated[str, typer.Option(help="auto, cpu or device.")] = "auto",
+    name: Name = None,
+    on: On = "auto",
     slice_: Slice = None,
     processes: Annotated[
         int | None, typer.Option(help="Without an accelerator; default one a core.")
