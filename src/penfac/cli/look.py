@@ -120,14 +120,13 @@ def bench(
 
         need_mjx(f"bench {what}")
     bench = importlib.import_module(f"penfac.bench.{what}")
-    say = (lambda text: None) if json_ else terminal.say
     usual = {"cpu": 3, "parity": 30}
     options = {"seeds": seeds or usual[what]} if what in usual else {}
     if options.get("seeds", 2) < 2 and what == "parity":
         raise ConfigError(f"--seeds {seeds}: an interval needs at least 2")
     return reply(
         json_,
-        lambda: bench.run(quick=quick, say=say, **options),
+        lambda: bench.run(quick=quick, say=terminal.say, **options),
         lambda report: terminal.print_bench(report, what),
     )
 
