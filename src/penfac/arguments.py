@@ -2,11 +2,13 @@
 
 import json
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from penfac.configs import parse_number
 from penfac.errors import ConfigError
 
+T = TypeVar("T")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "": 1}
 
 
@@ -21,6 +23,11 @@ def whole(text: str, option: str) -> int:
     except (ConfigError, OverflowError, ValueError):
         pass
     raise ConfigError(f"{option} {text}: is not a whole number")
+
+
+def if_given(parse: Callable[[str, str], T], text: str | None, option: str) -> T | None:
+    """What an option says, if it was given."""
+    return None if text is None else parse(text, option)
 
 
 def duration(text: str, option: str) -> float:
@@ -92,3 +99,10 @@ def picture_size(text: str) -> tuple[int, int]:
     if match is None or int(match[1]) > 1920 or int(match[2]) > 1080:
         raise ConfigError(f"--size {text}: write 480x360, at most 1920x1080")
     return int(match[1]), int(match[2])
+
+
+def at_once(text: str | None) -> int | None:
+    size = None if text is None else whole(text, "--slice")
+    if size is not None and size < 1:
+        raise ConfigError(f"--slice {text}: needs at least 1")
+    return size

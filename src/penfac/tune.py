@@ -9,7 +9,6 @@ import contextlib
 import csv
 import dataclasses
 import io
-import json
 import math
 import statistics
 import time
@@ -21,19 +20,17 @@ from penfac import space as spaces
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values, to_values
 from penfac.envs.gym import check_id
-from penfac.errors import ConfigError, Divergence, EnvironmentFault, PenfacError
+from penfac.errors import ConfigError, PenfacError
 from penfac.events import Limits, Listener
 from penfac.interruption import Interruption, StopRequested
 from penfac.learners import arm_document, learners_of
-from penfac.recorder import evaluations
 from penfac.request import Request, check_document, resolve, versions
 from penfac.runs import RunFolder, create_folder, read_config
+from penfac.standing import FAILURES, failure, reached, score, status
 from penfac.trial import run, write_configs
 from penfac.workers import Task, cores, run_tasks
 
 TUNING_SEEDS = (1000, 1001, 1002)  # apart from those that results are reported on
-LAST = 0.1  # of the evaluations make a score
-FAILURES = (EnvironmentFault.exit_code, Divergence.exit_code)  # of one config alone
 
 
 @dataclass(frozen=True)
@@ -257,40 +254,6 @@ def score_row(
         else:
             scores[learner.seed] = score(learner.path, steps)
     return Row(arm, rung, steps, scores, False, failed)
-
-
-def mean_returns(path: Path) -> dict[int, float]:
-    """Of mu at every step where it was judged."""
-    return {
-        step: statistics.fmean(float(row["return"]) for row in modes["mean"])
-        for step, modes in evaluations(path).items()
-    }
-
-
-def reached(path: Path, steps: int) -> bool:
-    return any(step >= steps for step in evaluations(path))
-
-
-def score(path: Path, steps: int) -> float:
-    """The mean of the last tenth of the evaluations up to the first at `steps`."""
-    found = mean_returns(path)
-    end = min((s for s in found if s >= steps), default=max(found, default=0))
-    returns = [value for step, value in sorted(found.items()) if step <= end]
-    return statistics.fmean(returns[-max(1, round(LAST * len(returns))) :])
-
-
-def failure(path: Path) -> str | None:
-    """Why a learner failed for good, if it did."""
-    found = status(path)
-    if found.get("state") == "failed" and found.get("exit_code") in FAILURES:
-        return str(found["error"])
-    return None
-
-
-def status(path: Path) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError):
-        return json.loads((path / "status.json").read_text(encoding="utf-8"))
-    return {}
 
 
 # --- what is left behind ---------------------------------------------------------------

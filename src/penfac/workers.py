@@ -1,4 +1,4 @@
-"""Work on every core: a process a task, started fresh and pinned, the disk the witness.
+"""Work on every core: pinned processes that take task after task, the disk the witness.
 
 What a task learned lies in its run folder; its process says no more than an exit code.
 """
@@ -7,16 +7,18 @@ import contextlib
 import ctypes
 import multiprocessing
 import os
+import platform
 import signal
-import time
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any, NamedTuple
 
 PR_SET_PDEATHSIG = 1  # of Linux
 
 
 class Task(NamedTuple):
-    """Something to do in a process of its own; `work` is a function of a module."""
+    """Something to do in another process; `work` is a function of a module."""
 
     name: str
     work: Callable[..., int]
@@ -36,29 +38,58 @@ def run_tasks(
 
     `poll` raises when someone asked to stop: the processes are told, and waited for.
     """
-    context = multiprocessing.get_context("spawn")  # a fork would copy JAX's threads
-    free, waiting = (cores() * count)[:count], list(tasks)
-    running: dict[Any, tuple[Task, int]] = {}
+    waiting, free = list(tasks), (cores() * count)[:count]
+    workers: list[Worker] = []
     try:
-        while waiting or running:
+        while waiting or any(worker.task for worker in workers):
             poll()
+            for worker in (w for w in workers if w.task is None and waiting):
+                worker.give(waiting.pop(0))
             while waiting and free:
-                task, core = waiting.pop(0), free.pop(0)
-                process = context.Process(
-                    target=_run, args=(core, task), name=task.name
-                )
-                process.start()
-                running[process] = task, core
-            for process in [p for p in running if not p.is_alive()]:
-                task, core = running.pop(process)
-                free.append(core)
-                yield task.name, exit_code(process)
-            time.sleep(0.05)
+                workers.append(Worker(free.pop(0)))
+                workers[-1].give(waiting.pop(0))
+            busy = {w.pipe: w for w in workers if w.task is not None}
+            for pipe in wait(list(busy), timeout=0.05):
+                worker = busy[pipe]  # type: ignore[index]
+                name, code = worker.ended()
+                if not worker.process.is_alive():
+                    workers.remove(worker)
+                    free.append(worker.core)
+                yield name, code
     finally:
-        for process in running:
-            process.terminate()  # they save and leave
-        for process in running:
-            process.join()
+        for worker in workers:
+            worker.process.terminate()  # they save and leave
+            worker.pipe.close()
+        for worker in workers:
+            worker.process.join()
+
+
+class Worker:
+    """A process on a core, and what it is doing."""
+
+    def __init__(self, core: int):
+        context = multiprocessing.get_context(
+            "spawn"
+        )  # a fork would copy JAX's threads
+        self.core, self.task = core, None
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(core, theirs))
+        self.process.start()
+        theirs.close()
+
+    def give(self, task: Task) -> None:
+        self.task, self.process.name = task, task.name
+        with contextlib.suppress(OSError):  # it died: `ended` says so
+            self.pipe.send(task)
+
+    def ended(self) -> tuple[str, int]:
+        assert self.task is not None  # noqa: S101
+        name, self.task = self.task.name, None
+        try:
+            return name, self.pipe.recv()
+        except (EOFError, OSError):  # it said nothing: its end says all
+            self.process.join()
+            return name, exit_code(self.process)
 
 
 def exit_code(process: Any) -> int:
@@ -66,7 +97,8 @@ def exit_code(process: Any) -> int:
     return 128 - code if code < 0 else code  # killed by a signal
 
 
-def _run(core: int, task: Task) -> None:
+def _serve(core: int, pipe: Any) -> None:
+    """Take tasks until nobody gives any."""
     with contextlib.suppress(AttributeError, OSError):
         os.sched_setaffinity(0, {core})
     with contextlib.suppress(OSError):
@@ -77,4 +109,17 @@ def _run(core: int, task: Task) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None and os.getppid() != parent.pid:
         raise SystemExit(128 + signal.SIGTERM)  # it was killed while we began
-    raise SystemExit(task.work(*task.arguments))
+    share_programs()
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            task = pipe.recv()
+            pipe.send(task.work(*task.arguments))
+
+
+def share_programs() -> None:
+    """What one process compiled the others need not; before JAX is imported."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    # code for one machine's processor is not another's
+    cache = Path(home) / "penfac" / f"xla-{platform.node()}"
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")

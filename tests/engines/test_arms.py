@@ -318,7 +318,7 @@ def others(kind, value) -> list:
     elif kind is int:
         found = [value + 1, value // 2]
     else:  # float, or float | None
-        found = [0.0, 0.05, 0.3, (value or 1.0) / 2]
+        found = [0.0, 0.05, 0.3, (value or 1.0) / 2, (value or 1.0) * 2]
     return [x for x in found if x != value]
 
 

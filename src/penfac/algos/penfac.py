@@ -256,10 +256,13 @@ def fit_actor(
     def improve(fit: ActorFit) -> ActorFit:
         means, pullback, distance = moved(fit.actor, fit.batch_stats)
         first = fit.k == 0
-        limits = (numbers.beta_min, numbers.beta_max)
-        adapted = adapt_beta(fit.beta, distance, numbers.d_target, *limits)
+        adapted = adapt_beta(
+            fit.beta, distance, numbers.d_target, numbers.beta_min, numbers.beta_max,
+            numbers.beta_band, numbers.beta_factor,
+        )  # fmt: skip
         beta = jnp.where(first, fit.beta, adapted)
-        stop = numbers.early_stop & ~first & on_target(distance, numbers.d_target)
+        settled = on_target(distance, numbers.d_target, numbers.beta_band)
+        stop = numbers.early_stop & ~first & settled
         hold = jnp.where(batch.mask, numbers.penalty * beta + failed, 0.0)
 
         def loss(means):

@@ -49,6 +49,8 @@ class Config:
     beta_keep: bool = True  # from one update to the next, D1
     beta_min: float = 0.01  # D1
     beta_max: float = 20.0  # D1
+    beta_band: float = 1.5  # how far from d_target leaves beta as it is
+    beta_factor: float = 2.0  # by which it is divided or multiplied
     early_stop: bool = False  # the commented "else stop", D2
     penalty: float = 1.0  # times beta; 2 is the gradient as printed, D4
 
@@ -93,6 +95,8 @@ RANGES = {
     "beta_start": Range(0),
     "beta_min": Range(0),
     "beta_max": Range(0),
+    "beta_band": Range(1, 1e6, "the paper uses 1.5"),
+    "beta_factor": Range(1, 1e6, "the paper uses 2"),
     "penalty": Range(0),
     "fitted_iterations": Range(1, 10**6, "Table 2 keeps 10"),
     "critic_steps": Range(1, 10**6, "Table 2 keeps 1"),
@@ -141,6 +145,8 @@ class Numbers(NamedTuple):
     beta_keep: Bool[Array, ""]
     beta_min: Scalar
     beta_max: Scalar
+    beta_band: Scalar
+    beta_factor: Scalar
     early_stop: Bool[Array, ""]
     printed: Bool[Array, ""]  # which distance
     penalty: Scalar
@@ -194,6 +200,8 @@ def numbers(cfg: Config) -> Numbers:
         beta_keep=b(cfg.beta_keep),
         beta_min=f(beta_min),
         beta_max=f(beta_max),
+        beta_band=f(cfg.beta_band),
+        beta_factor=f(cfg.beta_factor),
         early_stop=b(cfg.early_stop and cfg.trust_region),
         printed=b(cfg.distance == "printed"),
         penalty=f(cfg.penalty),

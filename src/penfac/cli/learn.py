@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from penfac.arguments import bounds, duration, env_arguments, seed_list, timeout, whole
+from penfac.arguments import (
+    at_once,
+    bounds,
+    duration,
+    env_arguments,
+    seed_list,
+    timeout,
+    whole,
+)
 from penfac.cli.app import (
     DEFAULT_ENV,
     CheckpointEvery,
@@ -137,13 +145,6 @@ def train(
     from penfac.bundle import start_into
 
     return follow(lambda listener: start_into(into, request, limits, listener), json_)
-
-
-def at_once(text: str | None) -> int | None:
-    size = None if text is None else whole(text, "--slice")
-    if size is not None and size < 1:
-        raise ConfigError(f"--slice {text}: needs at least 1")
-    return size
 
 
 def parse_set(algo: str, pairs: list[str]) -> dict[str, Any]:

@@ -37,15 +37,19 @@ def adapt_beta(
     d_target: Scalar | float,
     floor: Scalar | float = 0.0,
     ceiling: Scalar | float = jnp.inf,
+    band: Scalar | float = 1.5,
+    factor: Scalar | float = 2.0,
 ) -> Scalar:
     """Relax the penalty when mu moved too little, tighten it when too far  (Sec. 5.2)."""
-    too_near = distance < d_target / 1.5
-    too_far = distance > d_target * 1.5
-    beta = jnp.where(too_near, beta / 2, jnp.where(too_far, beta * 2, beta))
+    too_near = distance < d_target / band
+    too_far = distance > d_target * band
+    beta = jnp.where(too_near, beta / factor, jnp.where(too_far, beta * factor, beta))
     return jnp.clip(beta, floor, ceiling)
 
 
-def on_target(distance: Scalar | float, d_target: Scalar | float) -> Bool[Array, ""]:
+def on_target(
+    distance: Scalar | float, d_target: Scalar | float, band: Scalar | float = 1.5
+) -> Bool[Array, ""]:
     """Neither too near nor too far: where "else stop" would stop  (deviation D2)."""
-    near, far = d_target / 1.5, d_target * 1.5
+    near, far = d_target / band, d_target * band
     return jnp.logical_and(distance >= near, distance <= far)

@@ -3,6 +3,7 @@
 import importlib.util
 from typing import Any
 
+from penfac.envs.bandits import BANDITS
 from penfac.envs.base import JaxEnv
 from penfac.envs.classic import MOUNTAIN_CAR, PENDULUM
 from penfac.envs.lqr import LQR_ENV
@@ -11,7 +12,7 @@ from penfac.envs.roboschool.registration import IDS
 from penfac.errors import ConfigError
 
 BUILT_IN: dict[str, JaxEnv] = {
-    env.spec.id: env for env in (PENDULUM, MOUNTAIN_CAR, LQR_ENV, *PROBES)
+    env.spec.id: env for env in (PENDULUM, MOUNTAIN_CAR, LQR_ENV, *PROBES, *BANDITS)
 }
 
 

@@ -1,0 +1,294 @@
+"""`penfac study`: experiments as data, run anywhere, judged, and told on a page."""
+
+import json
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from penfac.arguments import at_once, duration, if_given, seed_list, timeout, whole
+from penfac.cli.app import (
+    CheckpointEvery,
+    EnvTimeout,
+    Json,
+    Slice,
+    StopAfter,
+    app,
+    check_words,
+    reply,
+)
+from penfac.errors import ConfigError
+
+study = typer.Typer(no_args_is_help=True, help="Experiments: run, judge, report.")
+app.add_typer(study, name="study")
+
+Name = Annotated[
+    str, typer.Argument(help="See `penfac study list`; or a .toml or .py.")
+]
+Folder = Annotated[Path, typer.Argument(help="A study folder.")]
+Fidelity = Annotated[
+    str, typer.Option(help="Of the paper's: authors (as they ran it) or tuned.")
+]
+Mixed = Annotated[bool, typer.Option(help="Take runs that other versions made.")]
+
+
+@study.command("list")
+def list_(json_: Json = False) -> int:
+    """The paper's experiments."""
+    from penfac.studies.paper import PAPER, paper_study
+
+    def work() -> list[dict[str, Any]]:
+        every = [paper_study(name, "authors") for name in PAPER]
+        return [
+            {
+                "name": s.name,
+                "paper": s.paper,
+                "title": s.title,
+                "arms": len(s.arms),
+                "environments": len(s.envs),
+                "seeds": s.seeds,
+                "steps": s.steps,
+            }
+            for s in every
+        ]
+
+    return reply(json_, work, lambda rows: table(rows))
+
+
+@study.command()
+def show(
+    name: Name, fidelity: Fidelity = "authors", json_: Json = False
+) -> int:  # fmt: skip
+    """What a study runs, and what it is to show."""
+    from penfac.studies import spec
+
+    found = named(name, fidelity)
+    return reply(json_, lambda: spec.to_table(found), lambda _: print_study(found))
+
+
+@study.command()
+def run(
+    name: Name,
+    fidelity: Fidelity = "authors",
+    seeds: Annotated[
+        str | None, typer.Option(help="8 is 0 to 7; 10-19; 3,5,8. Default: the study's.")
+    ] = None,
+    steps: Annotated[
+        str | None, typer.Option("-n", "--steps", help="Default: the study's.")
+    ] = None,
+    eval_every: Annotated[
+        str | None, typer.Option(help="Steps; default a twentieth.")
+    ] = None,
+    eval_episodes: Annotated[
+        str | None, typer.Option(help="Episodes of mu an evaluation.")
+    ] = None,
+    on: Annotated[
+        str, typer.Option(help="local (a process a core), ray or device.")
+    ] = "local",
+    processes: Annotated[
+        int | None, typer.Option(help="With local; default one a core.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster; default one of this machine.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where its folder goes.")] = Path("studies"),
+    folder: Annotated[
+        str | None, typer.Option("--name", help="The folder's name; default STUDY-FIDELITY.")
+    ] = None,
+    retry: Annotated[bool, typer.Option(help="Try failed runs again.")] = False,
+    mixed: Mixed = False,
+    slice_: Slice = None,
+    stop_after: StopAfter = None,
+    checkpoint_every: CheckpointEvery = "15s",
+    env_timeout: EnvTimeout = "300s",
+    json_: Json = False,
+) -> int:  # fmt: skip
+    """Run a study, or go on with it: complete runs are skipped, others resumed."""
+    from penfac import terminal
+    from penfac.events import Limits
+    from penfac.studies import plan, runner
+
+    check_words("auto", folder)
+    chosen = plan.at(
+        named(name, fidelity),
+        steps=if_given(whole, steps, "--steps"),
+        eval_every=if_given(whole, eval_every, "--eval-every"),
+        eval_episodes=if_given(whole, eval_episodes, "--eval-episodes"),
+    )
+    which = seed_list("0", seeds or str(chosen.seeds))
+    limits = Limits(
+        stop_after=if_given(duration, stop_after, "--stop-after"),
+        checkpoint_every=duration(checkpoint_every, "--checkpoint-every"),
+        env_timeout=timeout(env_timeout),
+        command=shlex.join(["penfac", *sys.argv[1:]]),
+        at_once=at_once(slice_),
+    )
+    home = out / (folder or "-".join(filter(None, (chosen.name, chosen.fidelity))))
+    how = runner.How(on, processes, address, mixed, retry)
+    with terminal.nothing_else_said(json_):
+        told = runner.start(chosen, which, home, how, limits, terminal.say)
+    if json_:
+        print(json.dumps(told_document(told), indent=2))
+    else:
+        print_told(told)
+    for who, error in told.failed.items():
+        print(f"penfac: {who}: {' '.join(error.split())}", file=sys.stderr)
+    return told.exit_code
+
+
+@study.command()
+def status(
+    folder: Folder,
+    watch: Annotated[bool, typer.Option(help="Again every two seconds.")] = False,
+    json_: Json = False,
+) -> int:
+    """How far a study is, arm by arm."""
+    from penfac.studies import progress
+
+    work = lambda: progress.standing(folder)  # noqa: E731
+    if not watch or json_:
+        return reply(json_, work, print_standing)
+    from rich.live import Live
+
+    from penfac import terminal
+
+    with Live(console=terminal.console, refresh_per_second=2) as live:
+        while True:
+            found = work()
+            live.update(standing_table(found))
+            if not found["running"] and not found["missing"]:
+                return 0
+            time.sleep(2)
+
+
+@study.command()
+def report(
+    folder: Folder,
+    into: Annotated[
+        Path | None, typer.Option(help="Where to write; default FOLDER/report.")
+    ] = None,
+    mixed: Mixed = False,
+    json_: Json = False,
+) -> int:
+    """Verdicts, figures, a page and Markdown of what a study found so far."""
+    from penfac.studies import findings, publish
+
+    def work() -> dict[str, Any]:
+        found = findings.findings(folder, mixed)
+        files = publish.publish(found, into or folder / "report")
+        return {"files": [str(f) for f in files], "findings": found}
+
+    return reply(json_, work, print_report)
+
+
+def named(name: str, fidelity: str) -> Any:
+    """A study of the paper, or of a file."""
+    from penfac.studies import spec
+    from penfac.studies.paper import paper_study
+
+    if name.endswith((".toml", ".py")):
+        return spec.read(Path(name))
+    if "/" in name or Path(name).exists():
+        raise ConfigError(f"{name}: a study is a name, a .toml or a .py file")
+    return paper_study(name, fidelity)
+
+
+# --- what is said ------------------------------------------------------------------------
+
+
+def table(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from penfac import terminal
+
+    shown = Table()
+    for column in rows[0]:
+        shown.add_column(column)
+    for row in rows:
+        shown.add_row(*(f"{v:,}" if isinstance(v, int) else v for v in row.values()))
+    terminal.console.print(shown)
+
+
+def print_study(found: Any) -> None:
+    from penfac.terminal import say
+
+    say(f"{found.name}: {found.title}" + f" ({found.paper})" * bool(found.paper))
+    say(found.question)
+    say(f"{found.steps:,} steps, {found.seeds} seeds, on {', '.join(found.envs)}")
+    for arm in found.arms:
+        settings = ", ".join(f"{k} = {v}" for k, v in arm.settings.items())
+        note = f"; {arm.note}" * bool(arm.note)
+        say(
+            f"  {arm.name}: {arm.algo}, preset {arm.preset}"
+            + f", {settings}" * bool(settings)
+            + note
+        )
+    for claim in found.claims:
+        say(f'"{claim.words}" ({claim.measure} return)')
+        for line in claim.compare:
+            say(f"  {line}")
+
+
+def told_document(told: Any) -> dict[str, Any]:
+    return {
+        "study": str(told.folder),
+        "state": told.reason,
+        "exit_code": told.exit_code,
+        "seconds": round(told.seconds, 3),
+        "runs": told.counts,
+        "failed": told.failed,
+    }
+
+
+def print_told(told: Any) -> None:
+    from penfac.terminal import say
+
+    runs = ", ".join(f"{n} {state}" for state, n in told.counts.items() if n)
+    say(f"{told.reason}: {runs}")
+    say(f"report: penfac study report {told.folder}")
+
+
+def standing_table(found: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    shown = Table(
+        title=f"{found['study']}: {found['finished']} of {found['runs']} runs finished"
+    )
+    for column in (
+        "environment",
+        "arm",
+        "finished",
+        "running",
+        "failed",
+        "steps",
+        "return",
+    ):
+        shown.add_column(
+            column, justify="left" if column in ("environment", "arm") else "right"
+        )
+    for row in found["arms"]:
+        value = "-" if row["return"] is None else f"{row['return']:,.1f}"
+        if row["std"] is not None:
+            value += f" +- {row['std']:,.1f}"
+        shown.add_row(
+            row["env"], row["arm"], f"{row['finished']}/{row['seeds']}", str(row["running"]),
+            str(row["failed"]), f"{row['steps']:.0%}", value,
+        )  # fmt: skip
+    return shown
+
+
+def print_standing(found: dict[str, Any]) -> None:
+    from penfac import terminal
+
+    terminal.console.print(standing_table(found))
+
+
+def print_report(report: dict[str, Any]) -> None:
+    from penfac.terminal import say
+
+    for claim in report["findings"]["claims"]:
+        say(f'{claim["verdict"]}: "{claim["words"]}" ({claim["reason"]})')
+    say(f"page: {report['files'][0]}")

@@ -1,0 +1,1 @@
+"""Experiments as data: arms x environments x seeds, and what they are to show."""

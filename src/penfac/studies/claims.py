@@ -1,0 +1,103 @@
+"""What a study is to show: a sentence, and the comparisons that would show it.
+
+A comparison is one line that people can read:
+
+    penfac above ppo                    the first is better than the second
+    ppo not below ppo[sampled]          at most half a standard deviation worse
+    no-batch-norm level with penfac     at most half a standard deviation apart
+    spg-update learns nothing           ends where it began
+    a - b above c - d                   the first difference is larger than the second
+
+A name is an arm; `[mode]` says how it is judged, `mean` if nothing is said.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penfac.errors import ConfigError
+
+MEASURES = {
+    "final": "mean return of the last tenth of the evaluations",
+    "early": "mean return over the first quarter of the steps",
+    "area": "mean return over all steps",
+}
+MARGIN = 0.5  # what counts as no difference, in standard deviations
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+SIDE = rf"({NAME})(?:\[([a-z0-9-]+)\])?"
+FORMS = {
+    "interaction": rf"{SIDE} - {SIDE} above {SIDE} - {SIDE}",
+    "above": rf"{SIDE} above {SIDE}",
+    "not below": rf"{SIDE} not below {SIDE}",
+    "level": rf"{SIDE} level with {SIDE}",
+    "nothing": rf"{SIDE} learns nothing",
+}
+WEIGHTS = {"interaction": (1.0, -1.0, -1.0, 1.0), "nothing": (1.0,)}
+
+
+class Side(NamedTuple):
+    """Whose returns: an arm's, judged in one of its modes."""
+
+    arm: str
+    mode: str = "mean"
+
+
+class Comparison(NamedTuple):
+    """One line, understood."""
+
+    text: str
+    kind: str
+    sides: tuple[Side, ...]
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Of the sides' means in the number that is compared with 0."""
+        return WEIGHTS.get(self.kind, (1.0, -1.0))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence that can be tested, where it stands, and what would show it."""
+
+    words: str
+    compare: tuple[str, ...]
+    where: str = ""
+    measure: str = "final"
+    margin: float = MARGIN
+    envs: tuple[str, ...] = ()  # none: all of the study
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        return tuple(map(parse, self.compare))
+
+
+def parse(text: str) -> Comparison:
+    line = " ".join(text.split())
+    for kind, form in FORMS.items():
+        found = re.fullmatch(form, line)
+        if found:
+            words = found.groups()
+            pairs = zip(words[::2], words[1::2], strict=True)
+            return Comparison(line, kind, tuple(Side(a, m or "mean") for a, m in pairs))
+    raise ConfigError(
+        f"{text!r}: write `a above b`, `a not below b`, `a level with b`, "
+        "`a learns nothing` or `a - b above c - d`"
+    )
+
+
+def check(claim: Claim, arms: set[str]) -> None:
+    """Refuse what names no arm of the study, or no measure."""
+    if claim.measure not in MEASURES:
+        listed = ", ".join(MEASURES)
+        raise ConfigError(f"measure {claim.measure!r}: is one of {listed}")
+    if not claim.compare:
+        raise ConfigError(f"{claim.words!r}: compares nothing")
+    if not 0 < claim.margin < 10:
+        raise ConfigError(f"margin {claim.margin}: in standard deviations, above 0")
+    for comparison in claim.comparisons:
+        for side in comparison.sides:
+            if side.arm not in arms:
+                listed = ", ".join(sorted(arms))
+                raise ConfigError(
+                    f"{comparison.text!r}: {side.arm} is no arm; there are {listed}"
+                )

@@ -1,0 +1,209 @@
+"""What a study found: curves, scores, verdicts, read from its run folders.
+
+One plain document, for `penfac.report` and for machines.
+"""
+
+import csv
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from penfac import stats
+from penfac.errors import CorruptFile
+from penfac.standing import status
+from penfac.studies import plan, verdicts
+from penfac.studies.claims import Side
+from penfac.studies.plan import Unit
+
+GAITS = ("gait.gif", "gait.png", "strip.png")
+
+
+class Judged(NamedTuple):
+    """A run's evaluations in one mode: mean return of its episodes at each step."""
+
+    steps: list[int]
+    returns: list[float]
+
+
+class Seen(NamedTuple):
+    """A run as its folder shows it."""
+
+    unit: Unit
+    state: str
+    error: str | None
+    modes: dict[str, Judged]
+    seconds: float
+
+
+def findings(folder: Path, mixed: bool = False) -> dict[str, Any]:
+    document = plan.read_document(folder)
+    study, units = plan.study_of(document), plan.units(folder, document)
+    plan.check_runs(units, mixed)
+    runs = [see(unit) for unit in units]
+    states = [run.state for run in runs]
+    arms = [arm.name for arm in study.arms]
+    first = study.envs[0]
+    config = {u.arm: u.document["config"] for u in units if u.env == first}
+    return {
+        "name": study.name,
+        "title": study.title,
+        "paper": study.paper,
+        "question": study.question,
+        "fidelity": study.fidelity,
+        "command": document["command"],
+        "folder": str(folder),
+        "created": document["created"],
+        "penfac": document["penfac"],
+        "versions": document["versions"],
+        "steps": study.steps,
+        "eval_every": units[0].document["eval_every"],
+        "eval_episodes": study.eval_episodes,
+        "seeds": document["seeds"],
+        "cost": {
+            "seconds": sum(run.seconds for run in runs),
+            "steps": sum(max(mean(run).steps, default=0) for run in runs),
+        },
+        "counts": {state: states.count(state) for state in plan.STATES},
+        "arms": [
+            {
+                "name": arm.name,
+                "algo": arm.algo,
+                "preset": arm.preset,
+                "settings": arm.settings,
+                "note": arm.note,
+                "config": config[arm.name],
+            }
+            for arm in study.arms
+        ],
+        "panels": [panel(env, arms, runs) for env in study.envs],
+        "claims": [
+            verdicts.judge(claim, study.envs, arms, looking(runs))
+            for claim in study.claims
+        ],
+        "gaits": [
+            {
+                "env": run.unit.env,
+                "arm": run.unit.arm,
+                "file": str(run.unit.path / name),
+            }
+            for run in runs
+            for name in GAITS
+            if (run.unit.path / name).is_file()
+        ],
+    }
+
+
+def see(unit: Unit) -> Seen:
+    state, told = plan.state_of(unit), status(unit.path)
+    error = str(told.get("error")) if state == "failed" else None
+    return Seen(unit, state, error, evaluated(unit.path), elapsed(unit.path))
+
+
+def mean(run: Seen) -> Judged:
+    return run.modes.get("mean", Judged([], []))
+
+
+# --- files -------------------------------------------------------------------------------
+
+
+def evaluated(path: Path) -> dict[str, Judged]:
+    """evaluations.csv by mode. Reads a thousand runs in a second or two; a line that was
+    never finished is left out."""
+    file = path / "evaluations.csv"
+    if not file.exists():
+        return {}
+    sums: dict[tuple[str, int], list[float]] = {}
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")[:-1]
+        rows = csv.reader(lines)
+        at = {name: k for k, name in enumerate(next(rows, []))}
+        step, mode, returned = at["step"], at["mode"], at["return"]
+        for row in rows:
+            found = sums.setdefault((row[mode], int(row[step])), [0.0, 0.0])
+            found[0] += float(row[returned])
+            found[1] += 1
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError, IndexError, ValueError):
+        raise CorruptFile(f"{file}: is not a table that penfac wrote") from None
+    modes: dict[str, Judged] = {}
+    for (name, k), (total, count) in sorted(sums.items()):
+        judged = modes.setdefault(name, Judged([], []))
+        judged.steps.append(k)
+        judged.returns.append(total / count)
+    return modes
+
+
+def elapsed(path: Path) -> float:
+    """Seconds of computing, as timing.csv has them; a run that was resumed begins anew."""
+    file = path / "timing.csv"
+    if not file.exists():
+        return 0.0
+    rows = list(csv.reader(file.read_text(encoding="utf-8").split("\n")[:-1]))
+    if not rows or "elapsed_s" not in rows[0]:
+        return 0.0
+    column = rows[0].index("elapsed_s")
+    total = last = 0.0
+    for row in rows[1:]:
+        now = float(row[column])
+        total, last = total + (last if now < last else 0.0), now
+    return total + last
+
+
+# --- scores ------------------------------------------------------------------------------
+
+
+def looking(runs: list[Seen]) -> verdicts.Look:
+    """Scores of finished runs; one that failed counts with the worst that is there."""
+    known: dict[tuple[str, Side, str], verdicts.Scores] = {}
+
+    def look(env: str, side: Side, measure: str) -> verdicts.Scores:
+        if (env, side, measure) not in known:
+            known[env, side, measure] = scores(runs, env, side, measure)
+        return known[env, side, measure]
+
+    return look
+
+
+def scores(runs: list[Seen], env: str, side: Side, measure: str) -> verdicts.Scores:
+    own = [r for r in runs if (r.unit.env, r.unit.arm) == (env, side.arm)]
+    found = {
+        r.unit.seed: measured(r.modes[side.mode], measure)
+        for r in own
+        if r.state in ("finished", "failed") and r.modes.get(side.mode)
+    }
+    failed = [r.unit.seed for r in own if r.state == "failed"]
+    if measure != "initial" and failed and found:
+        worst = min(found.values())
+        found |= dict.fromkeys(failed, worst)
+    return found
+
+
+def measured(judged: Judged, measure: str) -> float:
+    if measure == "initial":
+        return judged.returns[0]
+    if measure == "final":
+        return stats.final_score(judged.returns)
+    share = {"early": 0.25, "area": 1.0}[measure]
+    return stats.early_area(judged.steps, judged.returns, share)
+
+
+def panel(env: str, arms: list[str], runs: list[Seen]) -> dict[str, Any]:
+    """All arms on one environment."""
+    return {"env": env, "arms": [curve(env, arm, runs) for arm in arms]}
+
+
+def curve(env: str, arm: str, runs: list[Seen]) -> dict[str, Any]:
+    own = [r for r in runs if (r.unit.env, r.unit.arm) == (env, arm)]
+    final = scores(runs, env, Side(arm), "final")
+    return {
+        "arm": arm,
+        "seeds": [
+            {
+                "seed": run.unit.seed,
+                "state": run.state,
+                "error": run.error,
+                "steps": mean(run).steps,
+                "returns": mean(run).returns,
+            }
+            for run in own
+        ],
+        "summary": stats.summary(list(final.values()))._asdict() if final else None,
+    }

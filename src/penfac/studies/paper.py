@@ -1,0 +1,414 @@
+"""Every experiment of the paper as data (Zimmer and Weng, IJCAI 2019).
+
+Fidelity `authors`: their presets and their time-limit rule, what the figures stand for.
+`tuned`: ours, each searched on other seeds than those a study reports.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from penfac import presets
+from penfac.configs import nearest
+from penfac.errors import ConfigError
+from penfac.studies.claims import Claim
+from penfac.studies.spec import Arm, Study, check
+
+FIDELITIES = ("authors", "tuned")
+HOPPER, CHEETAH, HUMANOID = (
+    f"Roboschool{robot}-v2" for robot in ("Hopper", "HalfCheetah", "Humanoid")
+)
+SEEDS = 60
+OUTPERFORMS = "PeNFAC outperforms DDPG and deterministic PPO during the testing phase."
+
+
+def arm(name: str, fidelity: str, algo: str = "penfac", note: str = "", **settings):
+    return Arm(name, algo, fidelity, settings, note)
+
+
+# --- Figures 1 to 3 ----------------------------------------------------------------------
+
+
+def baselines(fidelity: str) -> tuple[Arm, ...]:
+    """PeNFAC and what it is compared with. The two flavours of DDPG differ by what the
+    paper says of them: n-step returns, and exploration in the space of parameters."""
+    ddrl = arm("ddpg-ddrl", "ddrl", "ddpg")
+    openai = arm("ddpg-baselines", "baselines", "ddpg")
+    if fidelity == "tuned":
+        ddrl = arm("ddpg-ddrl", fidelity, "ddpg", n_step=5)
+        openai = arm("ddpg-baselines", fidelity, "ddpg", exploration="parameters")
+    return (
+        arm("penfac", fidelity),
+        arm("nfac", fidelity, "nfac", "the paper shows it elsewhere (Figures 4 and 7)"),
+        arm("ppo", fidelity, "ppo", "judged by its mean action"),
+        ddrl,
+        openai,
+    )
+
+
+def performance(name: str, env: str, figure: int) -> Callable[[str], Study]:
+    def study(fidelity: str) -> Study:
+        claims = [
+            Claim(
+                OUTPERFORMS,
+                tuple(
+                    f"penfac above {b}" for b in ("ppo", "ddpg-ddrl", "ddpg-baselines")
+                ),
+                f"Sec. 6.1, Figure {figure}",
+            )
+        ]
+        if env == HUMANOID:
+            claims.append(
+                Claim(
+                    "On Humanoid, we did not find a set of hyperparameters where DDPG "
+                    "could work correctly with both implementations.",
+                    ("ddpg-ddrl learns nothing", "ddpg-baselines learns nothing"),
+                    "Sec. 6.1",
+                )
+            )
+        return Study(
+            name,
+            f"PeNFAC, DDPG and deterministic PPO on {env}",
+            baselines(fidelity),
+            (env,),
+            tuple(claims),
+            "How does PeNFAC compare with state-of-the-art algorithms for learning "
+            "deterministic policies?",
+            f"Figure {figure}",
+            fidelity,
+            SEEDS,
+        )
+
+    return study
+
+
+# --- Figure 4 ----------------------------------------------------------------------------
+
+
+def ablation(fidelity: str) -> Study:
+    arms = presets.arms("ablation")
+    needed = ("no-lambda-returns", "no-fitted-iteration")
+    others = ("no-trust-region", "cacla-update", "no-batch-norm")
+    most = [f"penfac above {arm}" for arm in needed]
+    most += [f"{other} above {arm}" for arm in needed for other in others]
+    where = "Sec. 6.2, Figure 4"
+    return Study(
+        "fig4",
+        "Which components of PeNFAC contribute the most",
+        tuple(arm(name, fidelity, **own) for name, own in arms.items()),
+        (CHEETAH,),
+        (
+            Claim(
+                "It appears that lambda-returns and fitted value iteration are the most "
+                "needed",
+                tuple(most),
+                where,
+            ),
+            Claim(
+                "the effect of batch normalization is small",
+                ("no-batch-norm level with penfac",),
+                where,
+            ),
+            Claim(
+                "and mostly helps in the beginning of the learning",
+                ("penfac above no-batch-norm",),
+                where,
+                measure="early",
+            ),
+            Claim(
+                "using SPG instead of CAC, the algorithm was not able to learn at all",
+                ("spg-update learns nothing",),
+                where,
+            ),
+            Claim(
+                "when learning from a batch, or inside a trust region, the CAC update "
+                "becomes better than CACLA's",
+                ("penfac above cacla-update",),
+                "Sec. 5.2, Figure 4",
+            ),
+            Claim(
+                "the trust region helps", ("penfac above no-trust-region",), where
+            ),
+        ),
+        "Which components of PeNFAC contribute the most to its performance?",
+        "Figure 4",
+        fidelity,
+        SEEDS,
+    )  # fmt: skip
+
+
+# --- what Sections 5 and 6 say besides ---------------------------------------------------
+
+
+def learning_rate(fidelity: str) -> Study:
+    """Ten times the step, with the trust region and without."""
+    usual = {"authors": 1e-4, "tuned": 3e-4}[fidelity]
+    large: dict[str, Any] = {"actor_lr": 10 * usual}
+    free: dict[str, Any] = {"trust_region": False}
+    return Study(
+        "learning-rate",
+        "The trust region against the actor's learning rate",
+        (
+            arm("trust", fidelity, actor_lr=usual),
+            arm("trust-large", fidelity, **large),
+            arm("free", fidelity, actor_lr=usual, **free),
+            arm("free-large", fidelity, **large, **free),
+        ),
+        (CHEETAH,),
+        (
+            Claim(
+                "The introduction of d_target mitigates the need to optimize the learning "
+                "rate for the update of the policy",
+                ("trust-large - trust above free-large - free",),
+                "Sec. 5.2",
+            ),
+        ),
+        "Does d_target make the learning rate matter less?",
+        "Sec. 5.2",
+        fidelity,
+        20,
+        500_000,
+    )
+
+
+def constants(fidelity: str) -> Study:
+    others: dict[str, dict[str, Any]] = {
+        "band-1.2": {"beta_band": 1.2},
+        "band-3": {"beta_band": 3.0},
+        "factor-1.2": {"beta_factor": 1.2},
+        "factor-4": {"beta_factor": 4.0},
+    }
+    return Study(
+        "constants",
+        "The constants 1.5 and 2 of beta's rule",
+        (arm("penfac", fidelity), *(arm(n, fidelity, **s) for n, s in others.items())),
+        (CHEETAH,),
+        (
+            Claim(
+                "Those hyper-parameters are usually not optimized because the learning is "
+                "not too sensitive to them",
+                tuple(f"{name} level with penfac" for name in others),
+                "Sec. 5.2",
+            ),
+        ),
+        "Do the constants of beta's rule matter?",
+        "Sec. 5.2",
+        fidelity,
+        20,
+        500_000,
+    )
+
+
+def per_step(fidelity: str) -> Study:
+    return Study(
+        "per-step",
+        "CAC and CACLA, one update a step",
+        (arm("cacla", "tuned", "cacla"), arm("cac", "tuned", "cac")),
+        (CHEETAH,),
+        (
+            Claim(
+                "the CAC update performs worse than the CACLA update in a setting where "
+                "the policy and the critic are updated at each timestep",
+                ("cacla above cac",),
+                "Sec. 5.2",
+            ),
+        ),
+        "Is CACLA better than CAC with one update a step?",
+        "Sec. 5.2",
+        fidelity,
+        20,
+        200_000,
+    )
+
+
+def activations(fidelity: str) -> Study:
+    ddpg = {"authors": "ddrl", "tuned": "tuned"}[fidelity]
+    algos = {"penfac": fidelity, "ppo": fidelity, "ddpg": ddpg}
+    relu = {algo: "relu" if algo == "ppo" else "leaky_relu" for algo in algos}
+    return Study(
+        "activations",
+        "ReLU against tanh",
+        tuple(
+            arm(f"{algo}-{short}", preset, algo, activation=word)
+            for algo, preset in algos.items()
+            for short, word in (("relu", relu[algo]), ("tanh", "tanh"))
+        ),
+        (CHEETAH,),
+        (
+            Claim(
+                "we found that ReLU was better for all of them except for PPO (where tanh "
+                "was better)",
+                (
+                    "penfac-relu above penfac-tanh",
+                    "ddpg-relu above ddpg-tanh",
+                    "ppo-tanh above ppo-relu",
+                ),
+                "Sec. 6.1",
+            ),
+        ),
+        "Which activation of the hidden units suits which algorithm?",
+        "Sec. 6.1",
+        fidelity,
+        20,
+        500_000,
+    )
+
+
+# --- the appendix ------------------------------------------------------------------------
+
+
+def dimensions(fidelity: str) -> Study:
+    """One state, mu = theta: linear in nothing but a bias. Settings are not searched yet."""
+    settings: dict[str, Any] = {
+        "actor_hidden": [],
+        "critic_hidden": [],
+        "actor_output": "linear",
+        "normalise": "none",
+        "optimiser": "sgd",
+        "exploration": "gaussian",
+        "actor_lr": 1e-2,
+        "critic_lr": 1e-1,
+        "q_lr": 1e-1,
+    }
+    shapes = ("Round", "Oval", "Ridge")
+    large = tuple(f"penfac/{shape}50-v0" for shape in shapes)
+    return Study(
+        "fig5",
+        "Sensitivity to the number of action dimensions",
+        tuple(arm(a, "tuned", a, **settings) for a in ("cacla", "cac", "spg", "dpg")),
+        (*(f"penfac/{shape}5-v0" for shape in shapes), *large),
+        (
+            Claim(
+                "SPG is indeed more sensitive to larger action dimensions. CACLA is also "
+                "sensitive but not as much as SPG",
+                ("cacla above spg", "dpg above spg"),
+                "Appendix, Figure 5",
+                envs=large,
+            ),
+            Claim(
+                "even if the solution of CACLA and DPG are not exactly the same "
+                "theoretically, they are very similar in practice",
+                ("cacla level with dpg",),
+                "Appendix, Figure 5",
+            ),
+        ),
+        "Does CACLA suffer from the variance of SPG when actions have many dimensions?",
+        "Figure 5",
+        fidelity,
+        100,
+        10_000,
+    )
+
+
+def critic_error(fidelity: str) -> Study:
+    """mu = phi(s) theta with tile coding. Settings are not searched yet."""
+    settings: dict[str, Any] = {
+        "features": "tiles",
+        "normalise": "none",
+        "actor_hidden": [],
+        "critic_hidden": [],
+        "actor_output": "linear",
+        "optimiser": "sgd",
+        "actor_lr": 1e-2,
+        "critic_lr": 1e-1,
+        "q_lr": 1e-2,
+        "sigma": 0.3,
+    }
+    return Study(
+        "fig6",
+        "Robustness to the critic's error",
+        tuple(arm(a, "tuned", a, **settings) for a in ("cacla", "spg", "dpg")),
+        (
+            "penfac/MountainCarContinuous-v0",
+            "penfac/Pendulum-v0",
+            "RoboschoolInvertedPendulumSwingup-v2",
+        ),
+        (
+            Claim(
+                "as soon as value functions become harder to learn, CACLA performs better "
+                "than both SPG and DPG",
+                ("cacla above spg", "cacla above dpg"),
+                "Appendix, Figure 6",
+            ),
+        ),
+        "Is CACLA more robust than SPG and DPG when the critic is less accurate?",
+        "Figure 6",
+        fidelity,
+        60,
+        200_000,
+    )
+
+
+def nfac(fidelity: str) -> Study:
+    return Study(
+        "fig7",
+        "PeNFAC against NFAC",
+        (arm("penfac", fidelity), arm("nfac", fidelity, "nfac")),
+        (HOPPER, HUMANOID),
+        (
+            Claim(
+                "PeNFAC is significantly better than NFAC",
+                ("penfac above nfac",),
+                "Appendix, Figure 7",
+            ),
+        ),
+        "What do the trust region and the CAC update add to NFAC?",
+        "Figure 7",
+        fidelity,
+        SEEDS,
+    )
+
+
+def ppo_judged(fidelity: str) -> Study:
+    where = "Appendix, Figure 8"
+    return Study(
+        "fig8",
+        "PPO judged by its mean action and as it samples",
+        (arm("ppo", fidelity, "ppo"),),
+        (HOPPER, CHEETAH, HUMANOID),
+        (
+            Claim(
+                "using a deterministic policy to evaluate the performance of PPO is not "
+                "penalizing",
+                ("ppo not below ppo[sampled]",),
+                where,
+            ),
+            Claim(
+                "deterministic PPO provides better results than standard PPO",
+                ("ppo above ppo[sampled]",),
+                "Sec. 6.1",
+            ),
+        ),
+        "Does judging PPO without noise penalise it?",
+        "Figure 8",
+        fidelity,
+        SEEDS,
+    )
+
+
+PAPER: dict[str, Callable[[str], Study]] = {
+    "fig1": performance("fig1", HOPPER, 1),
+    "fig2": performance("fig2", CHEETAH, 2),
+    "fig3": performance("fig3", HUMANOID, 3),
+    "fig4": ablation,
+    "fig5": dimensions,
+    "fig6": critic_error,
+    "fig7": nfac,
+    "fig8": ppo_judged,
+    "learning-rate": learning_rate,
+    "constants": constants,
+    "per-step": per_step,
+    "activations": activations,
+}
+
+
+def paper_study(name: str, fidelity: str) -> Study:
+    if fidelity not in FIDELITIES:
+        raise ConfigError(f"--fidelity {fidelity}: is {' or '.join(FIDELITIES)}")
+    if name not in PAPER:
+        close = nearest(name, PAPER, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        listed = ", ".join(PAPER)
+        raise ConfigError(
+            f"{name}: no such study{hint} (there are {listed}, or name a .toml or .py file)"
+        )
+    return check(PAPER[name](fidelity))

@@ -1,0 +1,40 @@
+"""How far a study is, arm by arm."""
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from penfac.standing import mean_returns
+from penfac.studies import plan
+from penfac.studies.plan import Unit
+
+
+def standing(folder: Path) -> dict[str, Any]:
+    document = plan.read_document(folder)
+    units = plan.units(folder, document)
+    study = plan.study_of(document)
+    rows = [
+        row(env, arm.name, [u for u in units if (u.env, u.arm) == (env, arm.name)])
+        for env in study.envs
+        for arm in study.arms
+    ]
+    total = {state: sum(r[state] for r in rows) for state in plan.STATES}
+    return {"study": study.name, "runs": len(units)} | total | {"arms": rows}
+
+
+def row(env: str, arm: str, units: list[Unit]) -> dict[str, Any]:
+    states = [plan.state_of(unit) for unit in units]
+    curves = [c for c in (mean_returns(unit.path) for unit in units) if c]
+    last = [curve[max(curve)] for curve in curves]
+    done = sum(
+        min(max(c), u.document["steps"]) for c, u in zip(curves, units, strict=False)
+    )
+    return {
+        "env": env,
+        "arm": arm,
+        "seeds": len(units),
+        **{s: states.count(s) for s in plan.STATES},
+        "steps": done / sum(unit.document["steps"] for unit in units),
+        "return": statistics.fmean(last) if last else None,
+        "std": statistics.stdev(last) if len(last) > 1 else None,
+    }

@@ -1,0 +1,175 @@
+"""Running a study: what is complete is left alone, what is not goes on.
+
+The run folders say what has been done, so a driver may die at any moment.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penfac.errors import ConfigError
+from penfac.events import Limits, Listener
+from penfac.interruption import Interruption, StopRequested
+from penfac.runs import Lock
+from penfac.standing import failure, score, status
+from penfac.studies import executors, plan
+from penfac.studies.plan import Unit
+from penfac.studies.spec import Study
+from penfac.workers import cores
+
+EXECUTORS = ("local", "ray", "device")
+SOME_FAILED = 9  # exit code
+
+
+@dataclass(frozen=True)
+class How:
+    """Who runs it, and with what; none of it reaches a result."""
+
+    on: str = "local"
+    processes: int | None = None  # none: one a core
+    address: str | None = None  # of a Ray cluster; none: one of this machine
+    mixed: bool = False  # take runs that other versions made
+    retry: bool = False  # try those again that failed
+
+
+@dataclass
+class Told:
+    """How a study stands when its driver leaves."""
+
+    folder: Path
+    exit_code: int
+    reason: str
+    seconds: float
+    counts: dict[str, int]
+    failed: dict[str, str] = field(default_factory=dict)  # run -> why
+
+
+Tell = Callable[[str], None]
+
+
+def start(
+    study: Study, seeds: tuple[int, ...], folder: Path, how: How, limits: Limits, tell: Tell
+) -> Told:  # fmt: skip
+    """Begin a study in its folder, or go on with it."""
+    if how.on not in EXECUTORS:
+        raise ConfigError(f"--on {how.on}: is one of {', '.join(EXECUTORS)}")
+    if how.processes is not None and how.processes < 1:
+        raise ConfigError(f"--processes {how.processes}: needs at least 1")
+    if study.claims and len(seeds) < 2:
+        raise ConfigError(f"--seeds {len(seeds)}: its claims need at least 2 seeds")
+    engine = "device" if how.on == "device" else "auto"
+    document = plan.make_document(study, seeds, engine, limits.command)
+    if how.on != "device" and (folder / plan.FILE).exists():
+        # begun on a device: the runs keep that engine, whoever runs them
+        document["on"] = plan.read_document(folder)["on"]
+    document = plan.begin(folder, document)
+    return go(folder, document, how, limits, tell)
+
+
+def go(
+    folder: Path, document: dict[str, Any], how: How, limits: Limits, tell: Tell
+) -> Told:
+    began, reason, code = time.monotonic(), "finished", 0
+    lock = Lock(folder)
+    try:
+        every = plan.units(folder, document)
+        plan.check_runs(every, how.mixed)
+        todo = [u for u in every if due(u, how.retry)]
+        tell(told_plan(every, todo))
+        with Interruption(limits.stop_after) as interruption:
+            try:
+                follow(folder, document, how, limits, todo, tell, interruption)
+            except StopRequested as stop:
+                reason, code = str(stop), stop.exit_code
+    finally:
+        lock.release()
+    counts, failed = standing(every)
+    if code == 0 and failed:
+        code = SOME_FAILED
+        reason = f"{len(failed)} of {len(every)} runs failed"
+    return Told(folder, code, reason, time.monotonic() - began, counts, failed)
+
+
+def due(unit: Unit, retry: bool) -> bool:
+    """A run that diverged does so again; one that was lost is worth another try."""
+    state = plan.state_of(unit)
+    if state == "finished":
+        return False
+    return retry or failure(unit.path) is None
+
+
+def follow(
+    folder: Path,
+    document: dict[str, Any],
+    how: How,
+    limits: Limits,
+    todo: list[Unit],
+    tell: Tell,
+    interruption: Interruption,
+) -> None:
+    limits = dataclasses.replace(limits, stop_after=interruption.left(), pictures=False)
+    ends = execute(folder, document, how, limits, todo, interruption)
+    began, steps = time.monotonic(), sum(u.document["steps"] for u in todo)
+    done = 0
+    for k, (unit, code) in enumerate(ends):
+        interruption.poll()
+        done += unit.document["steps"]
+        left = (time.monotonic() - began) * (steps - done) / done
+        tell(f"{unit}: {outcome(unit, code)} ({k + 1}/{len(todo)}, {span(left)} left)")
+
+
+def execute(
+    folder: Path,
+    document: dict[str, Any],
+    how: How,
+    limits: Limits,
+    todo: list[Unit],
+    interruption: Interruption,
+) -> executors.Ended:
+    if how.on == "device":
+        found = plan.groups(folder, document)
+        return executors.on_device(found, todo, limits, Listener())
+    if how.on == "ray":
+        return executors.on_ray(todo, how.address, limits, interruption.poll)
+    count = how.processes or len(cores())
+    return executors.local(todo, count, limits, interruption.poll)
+
+
+def outcome(unit: Unit, code: int) -> str:
+    """What became of a run, in a few words."""
+    if plan.state_of(unit) == "finished":
+        return f"return {score(unit.path, unit.document['steps']):.1f}"
+    if code >= executors.LOST:
+        return "lost: its process was killed"
+    return f"failed: {status(unit.path).get('error', f'exit code {code}')}"
+
+
+def standing(every: list[Unit]) -> tuple[dict[str, int], dict[str, str]]:
+    """How many runs are in which state, and why those failed that did."""
+    counts: dict[str, int] = dict.fromkeys(plan.STATES, 0)
+    failed: dict[str, str] = {}
+    for unit in every:
+        state = plan.state_of(unit)
+        counts[state] += 1
+        if state == "failed":
+            failed[str(unit)] = str(status(unit.path).get("error"))
+    return counts, failed
+
+
+def told_plan(every: list[Unit], todo: list[Unit]) -> str:
+    steps = sum(u.document["steps"] for u in todo)
+    skipped = len(every) - len(todo)
+    return (
+        f"{len(todo)} runs to go, {steps:,} steps in all"
+        + f"; {skipped} of {len(every)} are complete or failed" * bool(skipped)
+    )
+
+
+def span(seconds: float) -> str:
+    """`40 s`, `12 min`, `3.4 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,197 @@
+"""What a study is: arms x environments x seeds, a budget, and claims."""
+
+import dataclasses
+import json
+import runpy
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penfac.algos import ALGORITHMS
+from penfac.configs import nearest
+from penfac.errors import ConfigError
+from penfac.request import check_arm
+from penfac.studies import claims
+from penfac.studies.claims import Claim
+
+OWN = ("algo", "preset", "note")  # words of an arm that are no settings
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One curve: an algorithm, a preset, and the settings in which it differs."""
+
+    name: str
+    algo: str = "penfac"
+    preset: str = "tuned"
+    settings: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment as data."""
+
+    name: str
+    title: str
+    arms: tuple[Arm, ...]
+    envs: tuple[str, ...]
+    claims: tuple[Claim, ...] = ()
+    question: str = ""
+    paper: str = ""  # where it stands there
+    fidelity: str = ""
+    seeds: int = 10
+    steps: int = 1_000_000
+    eval_every: int | None = None  # none: a twentieth of the steps
+    eval_episodes: int = 10
+
+
+def check(study: Study) -> Study:
+    """Refuse what cannot be run; what is left to the run's own checks is its config."""
+    if not study.arms or not study.envs:
+        raise ConfigError(f"{study.name}: a study needs arms and envs")
+    twice(study.name, "arm", [arm.name for arm in study.arms])
+    twice(study.name, "environment", list(study.envs))
+    for arm in study.arms:
+        try:
+            check_arm(arm.name)
+        except ConfigError as error:
+            raise ConfigError(f"{study.name}: arm {arm.name!r}: {error}") from None
+        if arm.algo not in ALGORITHMS:
+            close = nearest(arm.algo, ALGORITHMS, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ConfigError(
+                f"{study.name}: arm {arm.name}: {arm.algo} is no algorithm{hint}"
+            )
+    for claim in study.claims:
+        try:
+            claims.check(claim, {arm.name for arm in study.arms})
+        except ConfigError as error:
+            raise ConfigError(f"{study.name}: {error}") from None
+        for env in set(claim.envs) - set(study.envs):
+            raise ConfigError(f"{study.name}: {claim.words!r}: {env} is not in envs")
+        for side in (s for c in claim.comparisons for s in c.sides):
+            algo = next(a.algo for a in study.arms if a.name == side.arm)
+            modes = ALGORITHMS[algo].modes
+            if side.mode not in modes:
+                raise ConfigError(
+                    f"{study.name}: {side.arm}[{side.mode}]: {algo} is judged by "
+                    f"{', '.join(modes)}"
+                )
+    return study
+
+
+def twice(study: str, what: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{study}: two {what}s are named {name}")
+
+
+# --- a study of one's own ----------------------------------------------------------------
+
+
+def read(file: Path) -> Study:
+    """From a TOML file, or a Python file that leaves `study`: a Study or the same table."""
+    try:
+        if file.suffix == ".py":
+            found = runpy.run_path(str(file)).get("study")
+        else:
+            found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: {error}") from None
+    except Exception as error:  # whatever a file of theirs raises
+        raise ConfigError(f"{file}: {type(error).__name__}: {error}") from None
+    if isinstance(found, Study):
+        return check(found)
+    if not isinstance(found, dict):
+        raise ConfigError(f"{file}: leaves no `study`, a Study or a table")
+    return from_table(file.stem, found)
+
+
+def from_table(name: str, table: dict[str, Any]) -> Study:
+    """The same shape in TOML and in Python: [arms.NAME] blocks, [[claims]]."""
+    known = {f.name for f in dataclasses.fields(Study)} | {"algo", "preset"}
+    unknown_words(name, table, known)
+    plain = {k: v for k, v in table.items() if k not in ("arms", "claims", *OWN)}
+    usual = {k: table[k] for k in ("algo", "preset") if k in table}
+    blocks = table.get("arms", {})
+    if not isinstance(blocks, dict) or not all(map(is_table, blocks.values())):
+        raise ConfigError(f"{name}: arms are blocks, write [arms.NAME]")
+    arms = tuple(arm(key, usual | block) for key, block in blocks.items())
+    listed = table.get("claims", [])
+    if not isinstance(listed, list) or not all(map(is_table, listed)):
+        raise ConfigError(f"{name}: claims are blocks, write [[claims]]")
+    envs = table.get("envs", [])
+    given: dict[str, Any] = {"name": name, "title": name} | plain
+    given |= numbers(name, plain) | {
+        "arms": arms,
+        "envs": (envs,) if isinstance(envs, str) else tuple(map(str, envs)),
+        "claims": tuple(claim(name, c) for c in listed),
+    }
+    return check(Study(**given))
+
+
+def is_table(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def numbers(name: str, table: dict[str, Any]) -> dict[str, int]:
+    """Whole numbers, 1e6 among them."""
+    found = {}
+    for key in ("seeds", "steps", "eval_every", "eval_episodes"):
+        value = table.get(key)
+        if value is None:
+            continue
+        if not isinstance(value, int | float) or value != int(value) or value < 1:
+            raise ConfigError(
+                f"{name}: {key} = {value!r}: needs a whole number above 0"
+            )
+        found[key] = int(value)
+    return found
+
+
+def arm(name: str, block: dict[str, Any]) -> Arm:
+    own: dict[str, Any] = {key: str(block[key]) for key in OWN if key in block}
+    settings = {key: value for key, value in block.items() if key not in OWN}
+    return Arm(name, settings=settings, **own)
+
+
+def claim(study: str, block: dict[str, Any]) -> Claim:
+    unknown_words(study, block, {f.name for f in dataclasses.fields(Claim)})
+    if "compare" not in block:
+        raise ConfigError(f'{study}: a claim needs compare = ["a above b", ...]')
+    lines = block["compare"]
+    lines = (lines,) if isinstance(lines, str) else tuple(map(str, lines))
+    envs = block.get("envs", ())
+    envs = (envs,) if isinstance(envs, str) else tuple(map(str, envs))
+    told: dict[str, Any] = {"words": "; ".join(lines)}
+    told |= block | {"compare": lines, "envs": envs}
+    return Claim(**told)
+
+
+def unknown_words(study: str, table: dict[str, Any], known: set[str]) -> None:
+    for key in table.keys() - known:
+        close = nearest(key, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ConfigError(f"{study}: {key}: no such word here{hint}")
+
+
+# --- as study.json holds it --------------------------------------------------------------
+
+
+def to_table(study: Study) -> dict[str, Any]:
+    """As JSON holds it: lists, no tuples."""
+    return json.loads(json.dumps(dataclasses.asdict(study)))
+
+
+def of_table(table: dict[str, Any]) -> Study:
+    """Back from JSON."""
+    arms = tuple(Arm(**block) for block in table["arms"])
+    told: list[dict[str, Any]] = [
+        block | {key: tuple(block[key]) for key in ("compare", "envs")}
+        for block in table["claims"]
+    ]
+    listed = tuple(Claim(**block) for block in told)
+    own: dict[str, Any] = {"arms": arms, "claims": listed, "envs": tuple(table["envs"])}
+    return check(Study(**(table | own)))
