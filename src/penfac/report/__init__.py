@@ -1,0 +1,1 @@
+"""What a study found, as figures, a page and Markdown. Never imports jax."""

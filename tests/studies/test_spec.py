@@ -1,0 +1,148 @@
+"""A study of one's own: TOML and Python of the same shape, and what is refused."""
+
+import json
+
+import pytest
+
+from penfac.errors import ConfigError
+from penfac.studies import spec
+from penfac.studies.claims import Claim
+from penfac.studies.paper import FIDELITIES, PAPER, paper_study
+from penfac.studies.spec import Arm, Study
+
+TABLE = """
+title = "Wide or narrow?"
+envs = ["penfac/LQR-v0"]
+seeds = 5
+steps = 1e4
+preset = "authors"
+
+[arms.wide]
+sigma = 0.4
+
+[arms.ppo]
+algo = "ppo"
+preset = "tuned"
+note = "for comparison"
+
+[[claims]]
+words = "Wide is better."
+compare = "wide above ppo"
+measure = "early"
+"""
+WANTED = Study(
+    "mine",
+    "Wide or narrow?",
+    (
+        Arm("wide", "penfac", "authors", {"sigma": 0.4}),
+        Arm("ppo", "ppo", "tuned", {}, "for comparison"),
+    ),
+    ("penfac/LQR-v0",),
+    (Claim("Wide is better.", ("wide above ppo",), measure="early"),),
+    seeds=5,
+    steps=10_000,
+)
+
+
+def read(tmp_path, text, name="mine.toml"):
+    file = tmp_path / name
+    file.write_text(text)
+    return spec.read(file)
+
+
+def test_a_dozen_lines_of_toml_are_a_study(tmp_path):
+    assert read(tmp_path, TABLE) == WANTED
+
+
+def test_a_python_file_may_leave_a_table_or_a_study(tmp_path):
+    import tomllib
+
+    table = f"study = {tomllib.loads(TABLE)!r}"
+    assert read(tmp_path, table, "mine.py") == WANTED
+    made = "from penfac.studies.spec import *\nstudy = Study('s', 't', (Arm('a'),), ('e',))"
+    assert read(tmp_path, made, "made.py").arms == (Arm("a"),)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("[arms.ppo]", "[arms.wide]"), "mine.toml"),  # TOML itself knows
+        (("seeds = 5", "seedz = 5"), "seedz: no such word here; did you mean seeds"),
+        (("steps = 1e4", "steps = 1.5"), "steps = 1.5: needs a whole number"),
+        (("steps = 1e4", 'steps = "many"'), "steps = 'many'"),
+        (("[arms.wide]", "[arms.seed-1]"), "arm 'seed-1'"),
+        (("[arms.wide]", '[arms."a b"]'), "arm 'a b'"),
+        (('algo = "ppo"', 'algo = "ppoo"'), "ppoo is no algorithm; did you mean ppo"),
+        (("wide above ppo", "wide above poo"), "poo is no arm"),
+        (("wide above ppo", "wide > ppo"), "a above b"),
+        (("wide above ppo", "wide above wide[sampled]"), "penfac is judged by mean"),
+        (('measure = "early"', 'measure = "best"'), "measure 'best'"),
+        (('measure = "early"', 'measured = "early"'), "measured: no such word"),
+        (('measure = "early"', 'envs = "other"'), "other is not in envs"),
+        (('envs = ["penfac/LQR-v0"]', "envs = []"), "needs arms and envs"),
+        (('envs = ["penfac/LQR-v0"]', 'envs = ["a", "a"]'), "two environments are named a"),
+        (("[[claims]]", "[claims]"), "write \\[\\[claims\\]\\]"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused(tmp_path, change, why):
+    assert change[0] in TABLE
+    with pytest.raises(ConfigError, match=why):
+        read(tmp_path, TABLE.replace(*change))
+
+
+def test_two_arms_of_one_name_are_refused():
+    with pytest.raises(ConfigError, match="two arms are named a"):
+        spec.check(Study("s", "t", (Arm("a"), Arm("a", "ppo")), ("e",)))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("study = 1", "leaves no `study`"), ("1 / 0", "ZeroDivisionError"), ("(", "SyntaxError")],
+)  # fmt: skip
+def test_a_python_file_that_fails_is_one_clear_line(tmp_path, text, why):
+    with pytest.raises(ConfigError, match=why):
+        read(tmp_path, text, "mine.py")
+
+
+def test_a_file_that_is_not_there():
+    with pytest.raises(ConfigError, match=r"none\.toml"):
+        from pathlib import Path
+
+        spec.read(Path("none.toml"))
+
+
+# --- the paper's -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("name", PAPER)
+def test_a_study_of_the_paper_survives_json_and_names_itself(name, fidelity):
+    study = paper_study(name, fidelity)
+    again = spec.of_table(json.loads(json.dumps(spec.to_table(study))))
+    assert again == study
+    assert study.name == name
+    assert study.question
+    assert study.claims
+
+
+def test_every_figure_of_the_paper_is_there():
+    told = {paper_study(name, "authors").paper for name in PAPER}
+    assert {f"Figure {k}" for k in range(1, 9)} <= told
+
+
+def test_the_paper_s_numbers_of_seeds():
+    seeds = {name: paper_study(name, "authors").seeds for name in PAPER}
+    assert all(seeds[f"fig{k}"] == 60 for k in (1, 2, 3, 4, 6, 7, 8))
+    assert seeds["fig5"] == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "fidelity", "why"),
+    [
+        ("fig9", "authors", "no such study; did you mean fig"),
+        ("fig1", "author", "--fidelity author: is authors or tuned"),
+    ],
+)
+def test_an_unknown_study_is_refused(name, fidelity, why):
+    with pytest.raises(ConfigError, match=why):
+        paper_study(name, fidelity)

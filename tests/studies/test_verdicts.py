@@ -1,0 +1,142 @@
+"""Verdicts on made-up scores, where it is known what they should be."""
+
+import numpy as np
+import pytest
+
+from penfac import stats
+from penfac.studies.claims import Claim
+from penfac.studies.verdicts import judge
+
+ENV = "e"
+
+
+def looking(scores, initial=0.0):
+    """Scores by (arm, mode) or arm; the first policy is worth `initial`."""
+
+    def look(env, side, measure):
+        found = scores.get((side.arm, side.mode), scores.get(side.arm, []))
+        if measure == "initial":
+            return {k: initial for k in range(len(found))}
+        return dict(enumerate(found))
+
+    return look
+
+
+def draw(mean, n=20, std=1.0, seed=0):
+    return list(mean + std * np.random.default_rng(seed).normal(size=n))
+
+
+def verdict(line, scores, **claim):
+    arms = [a for a in scores if isinstance(a, str)]
+    return judge(Claim("w", (line,), **claim), [ENV], arms, looking(scores))
+
+
+FAR = {"a": draw(3, seed=1), "b": draw(0, seed=2)}
+NEAR = {"a": draw(0.2, seed=1), "b": draw(0, seed=2)}
+SAME = {"a": draw(0, n=100, seed=3), "b": draw(0, n=100, seed=4)}
+
+
+@pytest.mark.parametrize(
+    ("line", "scores", "wanted"),
+    [
+        ("a above b", FAR, "holds"),
+        ("b above a", FAR, "contradicted"),
+        ("a above b", NEAR, "not shown"),
+        ("a level with b", SAME, "holds"),
+        ("a level with b", FAR, "contradicted"),
+        ("a level with b", NEAR, "not shown"),
+        ("a not below b", FAR, "holds"),
+        ("a not below b", SAME, "holds"),
+        ("b not below a", FAR, "contradicted"),
+        ("b learns nothing", {"a": draw(100, seed=1), "b": draw(0, seed=2)}, "holds"),
+        ("b learns nothing", {"a": draw(100), "b": draw(50)}, "contradicted"),
+        ("b learns nothing", {"a": draw(100), "b": draw(10, std=9)}, "not shown"),
+        ("a above b", {"a": draw(3, n=1), "b": draw(0)}, "not run"),
+        ("a above b", {"a": [], "b": []}, "not run"),
+    ],
+)
+def test_a_verdict(line, scores, wanted):
+    assert verdict(line, scores)["verdict"] == wanted
+
+
+def test_the_numbers_are_those_of_the_statistics():
+    (row,) = verdict("a above b", NEAR)["comparisons"]
+    d = stats.welch(NEAR["a"], NEAR["b"])
+    assert (row["difference"], row["low"], row["high"]) == pytest.approx(d[:3])
+    assert row["p"] == pytest.approx(stats.welch_p(NEAR["a"], NEAR["b"]))
+    assert row["probability"] == stats.improvement(NEAR["a"], NEAR["b"]).p
+    assert row["n"] == [20, 20]
+
+
+def test_level_is_two_one_sided_tests():
+    """The same p as stats.tost with the margin in pooled standard deviations."""
+    found = verdict("a level with b", SAME)["comparisons"][0]
+    deviation = stats.welch(SAME["a"], SAME["b"]).pooled
+    wanted = stats.tost(SAME["a"], SAME["b"], 0.5 * deviation).p
+    assert found["p"] == pytest.approx(wanted)
+
+
+def test_two_judgements_of_one_policy_are_pairs():
+    """A small difference in every seed shows, whatever the spread between seeds."""
+    worth = draw(0, n=10, std=100)
+    scores = {("p", "mean"): [x + 1 for x in worth], ("p", "sampled"): worth}
+    look = looking(scores)
+    found = judge(Claim("w", ("p not below p[sampled]",)), [ENV], ["p"], look)
+    assert found["verdict"] == "holds"
+    row = found["comparisons"][0]
+    assert row["low"] == pytest.approx(1) == pytest.approx(row["high"])
+
+
+def test_an_interaction_is_a_difference_of_differences():
+    scores = {"a": draw(5), "b": draw(0), "c": draw(1), "d": draw(0)}
+    found = verdict("a - b above c - d", scores)
+    assert found["verdict"] == "holds"
+    row = found["comparisons"][0]
+    assert row["difference"] == pytest.approx(4)
+    assert row["probability"] is None
+    swapped = verdict("c - d above a - b", scores)
+    assert swapped["verdict"] == "contradicted"
+
+
+def test_all_comparisons_must_hold_and_holm_counts_them():
+    claim = Claim("w", ("a above b", "a above c"))
+    scores = FAR | {"c": draw(3.0, seed=5)}
+    found = judge(claim, [ENV], list(scores), looking(scores))
+    assert [r["verdict"] for r in found["comparisons"]] == ["holds", "not shown"]
+    assert found["verdict"] == "not shown"
+    assert "1 of 2 holds; 1 of 2 not shown" in found["reason"]
+    ps = [r["p"] for r in found["comparisons"]]
+    assert [r["p_holm"] for r in found["comparisons"]] == stats.holm(ps)
+
+
+def test_one_that_is_contradicted_contradicts():
+    claim = Claim("w", ("a above b", "b above a"))
+    found = judge(claim, [ENV], list(FAR), looking(FAR))
+    assert found["verdict"] == "contradicted"
+
+
+def test_environments_without_runs_are_told_beside_those_with():
+    def look(env, side, measure):
+        return looking(FAR)(env, side, measure) if env == "there" else {}
+
+    found = judge(Claim("w", ("a above b",)), ["there", "not"], ["a", "b"], look)
+    assert [r["verdict"] for r in found["comparisons"]] == ["holds", "not run"]
+    assert found["verdict"] == "not shown"
+    only = judge(Claim("w", ("a above b",), envs=("there",)), ["there", "not"], [], look)
+    assert only["verdict"] == "holds"
+
+
+def test_under_the_null_hypothesis_few_claims_hold():
+    """Nothing differs: `holds` and `contradicted` together in about 5 of 100."""
+    random = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(400):
+        scores = {"a": list(random.normal(size=10)), "b": list(random.normal(size=10))}
+        wrong += verdict("a above b", scores)["verdict"] != "not shown"
+    assert 4 <= wrong <= 36  # 20 expected, 4 standard deviations
+
+
+def test_power_says_what_so_many_seeds_can_see():
+    assert "with 20 seeds an arm and 1 comparison a difference of 0.9" in verdict(
+        "a above b", NEAR
+    )["power"]
