@@ -1,6 +1,7 @@
 """A study of one's own: TOML and Python of the same shape, and what is refused."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -106,8 +107,6 @@ def test_a_python_file_that_fails_is_one_clear_line(tmp_path, text, why):
 
 def test_a_file_that_is_not_there():
     with pytest.raises(ConfigError, match=r"none\.toml"):
-        from pathlib import Path
-
         spec.read(Path("none.toml"))
 
 

@@ -16,7 +16,7 @@ def looking(scores, initial=0.0):
     def look(env, side, measure):
         found = scores.get((side.arm, side.mode), scores.get(side.arm, []))
         if measure == "initial":
-            return {k: initial for k in range(len(found))}
+            return dict.fromkeys(range(len(found)), initial)
         return dict(enumerate(found))
 
     return look
