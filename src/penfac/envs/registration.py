@@ -16,6 +16,7 @@ HORIZONS = {
     "penfac/ProbeDelay-v0": 2,
     "penfac/ProbeAction-v0": 1,
     "penfac/ProbeBoth-v0": 1,
+    **{f"penfac/{s}{m}-v0": 1 for s in ("Round", "Oval", "Ridge") for m in (5, 50)},
 }
 
 
