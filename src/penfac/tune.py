@@ -38,7 +38,7 @@ class Search:
     """How to search: so many configs, halved so often on the way."""
 
     configs: int = 64
-    halvings: int = 2
+    halvings: int = 1
     space: str = "default"
     seed: int = 0  # of the draws
     processes: int | None = None  # none: one a core

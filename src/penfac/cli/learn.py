@@ -167,7 +167,7 @@ def tune(
     configs: Annotated[int, typer.Option(help="So many, the preset among them.")] = 64,
     halvings: Annotated[
         int, typer.Option(help="So often the worse half goes, at 1/2, 1/4, ... steps.")
-    ] = 2,
+    ] = 1,
     seeds: Annotated[
         str, typer.Option(help="first-last; apart from those you will report on.")
     ] = "1000-1002",

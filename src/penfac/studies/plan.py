@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 import penfac
 from penfac.configs import from_values
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
-from penfac.learners import learner_document, learners_of
+from penfac.learners import documents, learner_document, learners_of
 from penfac.request import Request, differences, resolve, versions
 from penfac.runs import RunFolder, read_config, storage
 from penfac.standing import failure, status
 from penfac.studies import spec
 from penfac.studies.spec import Arm, Study
-from penfac.trial import write_configs
 
 FORMAT = 1
 FILE = "study.json"
@@ -74,60 +73,99 @@ def read_document(folder: Path) -> dict[str, Any]:
         raise ConfigError(f"{folder}: not a study folder (it has no {FILE})")
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
-        version, seeds = document["format"], document["seeds"]
+        version = document["format"]
+        if type(version) is int and version > FORMAT:
+            raise CorruptFile(
+                f"{file}: written in format {version} by penfac "
+                f"{document.get('penfac')}, this one reads up to {FORMAT}"
+            )
+        check_kinds(document)
         spec.of_table(document["study"])
-        if not all(type(s) is int for s in seeds) or len(set(seeds)) < len(seeds):
-            raise ValueError("seeds")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, ConfigError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError,
+            RecursionError, ConfigError):
         raise CorruptFile(f"{file}: is not a study that penfac wrote") from None
-    if version > FORMAT:
-        raise CorruptFile(
-            f"{file}: written in format {version} by penfac {document.get('penfac')}, "
-            f"this one reads up to {FORMAT}"
-        )
     return document
+
+
+def check_kinds(document: dict[str, Any]) -> None:
+    """Refuse what `make_document` would not have written."""
+    kinds = {
+        "format": int, "penfac": str, "study": dict, "seeds": list, "on": str,
+        "command": str, "created": str, "versions": dict,
+    }  # fmt: skip
+    for key, kind in kinds.items():
+        if type(document[key]) is not kind:
+            raise TypeError(key)
+    seeds = document["seeds"]
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError("seeds")
+    if not all(type(seed) is int for seed in seeds):
+        raise TypeError("seeds")
+    if document["on"] not in ("auto", "device"):
+        raise ValueError("on")
 
 
 def study_of(document: dict[str, Any]) -> Study:
     return spec.of_table(document["study"])
 
 
-def begin(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
-    """A new study, or the one that is there with its seeds and ours."""
+def agreed(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
+    """A new study, or the one that is there with its seeds and ours. Everything that can
+    be wrong is told here, and nothing is written."""
     if (folder / FILE).exists():
-        return joined(folder, read_document(folder), document)
-    if folder.exists() and any(folder.iterdir()):
+        document = joined(folder, read_document(folder), document)
+    elif folder.exists() and not unused(folder):
         raise RunFolderBusy(f"{folder}: is there and holds no study; choose --name")
-    found = groups(folder, document)  # everything that can be wrong is told first
-    with storage(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    for group in found:
-        write_configs(group.folder, group.document)
-    RunFolder(folder).write_json(FILE, document)
+    groups(folder, document)
     return document
+
+
+def unused(folder: Path) -> bool:
+    """Nothing in it but what a driver leaves that is killed before it wrote study.json."""
+    return folder.is_dir() and all(
+        path.name == "lock" or path.name.startswith(".tmp-")
+        for path in folder.iterdir()
+    )
 
 
 def joined(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """The study that is there, with the seeds of both; another study is refused."""
-    changed = differences(
-        {key: old[key] for key in ("study", "on")},
-        {key: new[key] for key in ("study", "on")},
-    )
+    changed = differences(what(old), what(new))
     if changed:
         short = [text if len(text) < 120 else text.split(":")[0] for text in changed]
         raise ConfigError(
             f"{folder}: holds another study ({'; '.join(short[:3])}); choose --name"
         )
     seeds = [*old["seeds"], *(s for s in new["seeds"] if s not in old["seeds"])]
-    if seeds == old["seeds"]:
-        return old
-    if len(old["seeds"]) == 1:
+    if len(old["seeds"]) == 1 and len(seeds) > 1:
         raise ConfigError(f"{folder}: was begun with one seed; choose --name")
-    document = old | {"seeds": seeds}
+    return old | {"seeds": seeds}
+
+
+def what(document: dict[str, Any]) -> dict[str, Any]:
+    """What may not change; how many seeds a study has unless told may."""
+    study = {k: v for k, v in document["study"].items() if k != "seeds"}
+    return {"study": study, "on": document["on"]}
+
+
+def write(folder: Path, document: dict[str, Any]) -> None:
+    """study.json, then each config.json that is not there yet or has too few seeds: a
+    driver that is killed in between is made up for by the next."""
+    home = RunFolder(folder)
+    home.sweep()
+    if not (folder / FILE).exists() or read_document(folder) != document:
+        home.write_json(FILE, document)
     for group in groups(folder, document):
-        write_configs(group.folder, group.document)
-    RunFolder(folder).write_json(FILE, document)
-    return document
+        for path, own in documents(group.folder, group.document).items():
+            if (path / "config.json").exists() and own["seeds"] == seeds_in(path):
+                continue
+            with storage(path):
+                path.mkdir(parents=True, exist_ok=True)
+            RunFolder(path).write_json("config.json", own)
+
+
+def seeds_in(path: Path) -> Any:
+    return read_config(path).get("seeds")
 
 
 # --- groups and units --------------------------------------------------------------------
