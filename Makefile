@@ -28,7 +28,7 @@ $(VENV)/.dev: $(VENV)/.core
 	@touch $@
 
 $(VENV)/.peers: $(VENV)/.dev
-	$(PIP) -e ".[dev,device,peers,pybullet]"
+	$(PIP) -e ".[dev,device,peers,pybullet,ray]"
 	@touch $@
 
 train: $(VENV)/.core

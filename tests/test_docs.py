@@ -16,6 +16,8 @@ from penfac.algos import ALGORITHMS, ddpg, online, ppo
 from penfac.algos import penfac as penfac_algorithm
 from penfac.envs.builtin import BUILT_IN
 from penfac.recorder import tensorboard_tags
+from penfac.studies.paper import PAPER, paper_study
+from penfac.studies.verdicts import VERDICTS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -298,3 +300,19 @@ def test_the_version_is_the_same_everywhere():
     assert f"\nversion: {penfac.__version__}\n" in citation
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"\n## [{penfac.__version__}]" in changes
+
+
+# --- claims --------------------------------------------------------------------------
+
+
+def test_every_claim_of_the_paper_has_a_row_with_its_study_and_a_verdict():
+    written = rows(page("claims.md"), "the paper says")
+    claims = [
+        (claim.words, claim.where, f"`{name}`")
+        for name in PAPER
+        for claim in paper_study(name, "authors").claims
+    ]
+    assert [tuple(row[:3]) for row in written] == claims
+    for row in written:
+        for cell in row[4:6]:
+            assert cell.split(" (")[0] in (*VERDICTS, "not run yet"), cell

@@ -18,7 +18,7 @@ def made(findings: dict | None = None, names: list[str] | None = None) -> str:
 
 def test_sections_come_in_order():
     assert re.findall(r"^## (.*)$", made(), re.MULTILINE) == [
-        "What was asked", "What the paper says, and what we see",
+        "What was asked", "What is claimed, and what we see",
         "Learning curves and figures", "Final scores", "Seeds", "Settings",
         "How it was made",
     ]  # fmt: skip

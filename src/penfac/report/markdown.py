@@ -70,7 +70,7 @@ def _claims(claims: list[dict]) -> str:
     if not claims:
         return ""
     made = [_claim(k, claim) for k, claim in enumerate(claims, 1)]
-    return "\n\n".join(["## What the paper says, and what we see", *made])
+    return "\n\n".join([f"## {words.CLAIMS}", *made])
 
 
 def _claim(k: int, claim: dict) -> str:

@@ -145,7 +145,7 @@ def _question(findings: dict) -> str:
 def _claims(claims: list[dict]) -> str:
     if not claims:
         return ""
-    return _section("claims", "What the paper says, and what we see", "\n".join(
+    return _section("claims", words.CLAIMS, "\n".join(
         _claim(k, claim) for k, claim in enumerate(claims, 1)
     ))  # fmt: skip
 

@@ -10,6 +10,7 @@ THIN = "\u202f"  # a narrow space that does not break: 2 034
 MINUS = "\u2212"
 MISSING = "\u2013"
 
+CLAIMS = "What is claimed, and what we see"
 SIGNS = {"holds": "✓", "contradicted": "✗", "not shown": "?", "not run": "○"}
 REST = {  # groups of settings that are folded away, and their titles
     "some": "Settings that only some arms have",
