@@ -99,7 +99,10 @@ def algos(json_: Json = False) -> int:
 @app.command()
 def bench(
     what: Annotated[
-        str, typer.Argument(help="cpu, engines, peers, parity, device or programs.")
+        str,
+        typer.Argument(
+            help="cpu, engines, peers, parity, device, programs or studies."
+        ),
     ] = "cpu",
     seeds: Annotated[
         int | None, typer.Option(help="Of the race (3), of parity (30).")
@@ -112,7 +115,7 @@ def bench(
     """Speed and memory, every figure a ratio measured in this one run."""
     from penfac import terminal
 
-    known = ("cpu", "engines", "peers", "parity", "device", "programs")
+    known = ("cpu", "engines", "peers", "parity", "device", "programs", "studies")
     if what not in known:
         raise ConfigError(f"bench {what}: is one of {', '.join(known)}")
     if what in ("device", "programs"):

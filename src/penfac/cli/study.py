@@ -63,9 +63,11 @@ def show(
     name: Name, fidelity: Fidelity = "authors", json_: Json = False
 ) -> int:  # fmt: skip
     """What a study runs, and what it is to show."""
+    from penfac import terminal
     from penfac.studies import spec
 
-    found = named(name, fidelity)
+    with terminal.nothing_else_said(json_):  # a .py file may print
+        found = named(name, fidelity)
     return reply(json_, lambda: spec.to_table(found), lambda _: print_study(found))
 
 
@@ -112,8 +114,10 @@ def run(
     from penfac.studies import plan, runner
 
     check_words("auto", folder)
+    with terminal.nothing_else_said(json_):  # a .py file may print
+        found = named(name, fidelity)
     chosen = plan.at(
-        named(name, fidelity),
+        found,
         steps=if_given(whole, steps, "--steps"),
         eval_every=if_given(whole, eval_every, "--eval-every"),
         eval_episodes=if_given(whole, eval_episodes, "--eval-episodes"),
@@ -128,8 +132,9 @@ def run(
     )
     home = out / (folder or "-".join(filter(None, (chosen.name, chosen.fidelity))))
     how = runner.How(on, processes, address, mixed, retry)
+    tell = (lambda _: None) if json_ else terminal.say
     with terminal.nothing_else_said(json_):
-        told = runner.start(chosen, which, home, how, limits, terminal.say)
+        told = runner.start(chosen, which, home, how, limits, tell)
     if json_:
         print(json.dumps(told_document(told), indent=2))
     else:

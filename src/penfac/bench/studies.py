@@ -1,0 +1,115 @@
+"""`penfac bench studies`: what a study costs around its runs, and how fast it is told."""
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penfac.events import Limits
+from penfac.runs import RunFolder
+from penfac.studies import findings, plan, publish
+from penfac.studies.runner import How, start
+from penfac.studies.spec import Arm, Study
+from penfac.workers import cores
+
+Say = Callable[[str], None]
+RUNS = {"few": (2, 2), "many": (2, 10)}  # arms x seeds of short runs
+TOLD = (20, 60, 200)  # arms, seeds, evaluations of a large report
+
+
+def run(quick: bool, say: Say) -> dict[str, Any]:
+    figures = []
+
+    def add(figure: str, measured: str, aim: str) -> None:
+        figures.append({"figure": figure, "measured": measured, "aim": aim})
+        say(f"{figure}: {measured} (aim: {aim})")
+
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        told = report_apart(home / "large")
+        add(
+            "report of 20 arms x 60 seeds x 200 evaluations",
+            f"{told[0]:.1f} s, {told[1]:.0f} MB",
+            "10 s, 500 MB",
+        )
+        arms, seeds = RUNS["few" if quick else "many"]
+        study = short(arms)
+        start(study, (0, 1), home / "warm", How(), Limits(), say)  # fills the cache
+        alone, _ = timed(study, seeds, home / "one", 1, say)
+        many, own = timed(study, seeds, home / "all", len(cores()), say)
+        add(
+            f"{len(cores())} processes / one, {arms * seeds} runs",
+            f"{alone / many:.2f} times",
+            "1.8 times on two cores",
+        )
+        around = 1 - own / (many * len(cores()))
+        add(
+            f"time that is not a run's own, {arms * seeds} runs of {own / arms / seeds:.1f} s",
+            f"{100 * around:.1f} %, starting the processes included",
+            "2 %",
+        )
+    return {"figures": figures}
+
+
+def short(arms: int) -> Study:
+    """Runs of a quarter of a minute on the default task."""
+    own = tuple(Arm(f"a{k}", settings={"sigma": 0.1 + 0.1 * k}) for k in range(arms))
+    env = "RoboschoolHalfCheetah-v2"
+    return Study("short", "short", own, (env,), steps=100_000, eval_episodes=2)
+
+
+def timed(
+    study: Study, seeds: int, folder: Path, processes: int, say: Say
+) -> tuple[float, float]:
+    """Wall seconds of a study, and seconds of its runs, added up."""
+    began = time.perf_counter()
+    start(study, tuple(range(seeds)), folder, How(processes=processes), Limits(), say)
+    took = time.perf_counter() - began
+    units = plan.units(folder, plan.read_document(folder))
+    return took, sum(findings.elapsed(unit.path) for unit in units)
+
+
+def report_apart(folder: Path) -> tuple[float, float]:
+    """Seconds and memory of a report, in a process of its own."""
+    large(folder)
+    program = f"from penfac.bench import studies; studies.report_once({str(folder)!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    seconds, megabytes = done.stdout.split()[-2:]
+    return float(seconds), float(megabytes)
+
+
+def report_once(folder: str) -> None:
+    began = time.perf_counter()
+    publish.publish(findings.findings(Path(folder)), Path(folder) / "report")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(time.perf_counter() - began, peak)
+
+
+def large(folder: Path) -> None:
+    """A finished study of made-up runs, as they would have left it."""
+    arms, seeds, count = TOLD
+    own = tuple(Arm(f"a{k}", settings={"sigma": 0.1 + 0.01 * k}) for k in range(arms))
+    study = Study("large", "large", own, ("penfac/LQR-v0",), steps=count * 1000)
+    document = plan.make_document(study, tuple(range(seeds)), "auto", "")
+    folder.mkdir()
+    plan.write(folder, document)
+    random = np.random.default_rng(0)
+    for unit in plan.units(folder, document):
+        returns = np.cumsum(random.normal(1, 5, count))
+        rows = [
+            f"{1000 * k},{k},{e},mean,{returns[k] + e},100,0"
+            for k in range(count)
+            for e in range(study.eval_episodes)
+        ]
+        head = "step,update,episode,mode,return,length,terminated"
+        home = RunFolder(unit.path)
+        home.write("evaluations.csv", ("\n".join([head, *rows]) + "\n").encode())
+        home.write_json("status.json", {"state": "finished", "exit_code": 0})
