@@ -8,6 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
+from penfac import plots
 from penfac.plots import INK, SEED, Curve, learning_curve, on_grid
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -105,3 +106,12 @@ def test_the_same_curves_give_the_same_bytes():
     assert learning_curve([curve(0), curve(1)], "x") == learning_curve(
         [curve(0), curve(1)], "x"
     )
+
+
+def test_costs_are_drawn_a_panel_each():
+    """A PNG as wide as its panels; the points are those that were measured."""
+    one = plots.costs({"seeds": [(1, 0.5), (60, 1.5)]})
+    two = plots.costs({"seeds": [(1, 0.5), (60, 1.5)], "worlds": [(8, 1.0), (64, 0.3)]})
+    width = [int.from_bytes(png[16:20], "big") for png in (one, two)]
+    assert one.startswith(b"\x89PNG")
+    assert width[1] == 2 * width[0]

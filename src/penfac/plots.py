@@ -36,6 +36,28 @@ def _mean(axes, curves: list[Curve], label: str, ink: str, k: int = 0):
     return grid, mean, deviation
 
 
+def costs(across: dict[str, list[tuple[int, float]]]) -> bytes:
+    """Seconds of an update against a number of something, a panel each, as PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4 * len(across), 3.2), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    every = figure.subplots(1, len(across), squeeze=False, sharey=True)[0]
+    for axes, (what, points) in zip(every, across.items(), strict=True):
+        axes.plot(*zip(*sorted(points), strict=True), "o-", color=INK, linewidth=2)
+        axes.set(xlabel=what, xscale="log")
+        axes.set_xticks([n for n, _ in points], labels=[str(n) for n, _ in points])
+        axes.minorticks_off()
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+    every[0].set_ylabel("seconds an update")
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    return picture.getvalue()
+
+
 def learning_curve(curves: list[Curve], title: str) -> bytes:
     """The mean over seeds, every seed thin behind it, one standard deviation as a band;
     where there are arms, the mean of each."""

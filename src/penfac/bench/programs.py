@@ -6,6 +6,7 @@ rate.
 """
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from penfac.configs import from_values
 from penfac.engines.base import Counters, Job
 from penfac.engines.build import build_engine
 from penfac.envs.gym import EnvOptions
+from penfac.plots import costs
 from penfac.train import count_update
 
 ENV, ROBOT = "RoboschoolHalfCheetah-v2", "HalfCheetah"
@@ -175,6 +177,26 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
         for (seeds, worlds), m in sorted(cost.items())
     ]
     return {"figures": figures, "cost": rows, "device": jax.devices()[0].device_kind}
+
+
+def picture(report: dict[str, Any]) -> bytes:
+    """The cost table as a figure."""
+    rows = report["cost"]
+    few = min(row["worlds"] for row in rows)
+    # the number of seeds that was measured with several numbers of worlds
+    most = statistics.mode(row["seeds"] for row in rows)
+    return costs(
+        {
+            f"seeds, {few} worlds each": points(rows, "seeds", "worlds", few),
+            f"worlds of each of {most} seeds": points(rows, "worlds", "seeds", most),
+        }
+    )
+
+
+def points(
+    rows: list[dict[str, Any]], across: str, fixed: str, value: int
+) -> list[tuple[int, float]]:
+    return [(row[across], row["update_s"]) for row in rows if row[fixed] == value]
 
 
 def accelerators() -> int:

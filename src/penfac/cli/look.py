@@ -2,7 +2,7 @@
 
 import importlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -110,6 +110,9 @@ def bench(
     quick: Annotated[
         bool, typer.Option(help="Leave out the long comparisons.")
     ] = False,
+    picture: Annotated[
+        Path | None, typer.Option(help="Of programs: what an update costs, as PNG.")
+    ] = None,
     json_: Json = False,
 ) -> int:
     """Speed and memory, every figure a ratio measured in this one run."""
@@ -127,9 +130,18 @@ def bench(
     options = {"seeds": seeds or usual[what]} if what in usual else {}
     if options.get("seeds", 2) < 2 and what == "parity":
         raise ConfigError(f"--seeds {seeds}: an interval needs at least 2")
+    if picture is not None and what != "programs":
+        raise ConfigError(f"--picture {picture}: only of programs")
+
+    def work() -> dict[str, Any]:
+        report = bench.run(quick=quick, say=terminal.say, **options)
+        if picture is not None:
+            picture.write_bytes(bench.picture(report))
+        return report
+
     return reply(
         json_,
-        lambda: bench.run(quick=quick, say=terminal.say, **options),
+        work,
         lambda report: terminal.print_bench(report, what),
     )
 

@@ -256,6 +256,11 @@ def print_told(told: Any) -> None:
     say(f"report: penfac study report {told.folder}")
 
 
+def short(number: float) -> str:
+    """2,034.1 and 0.0123: four digits that say something."""
+    return f"{number:,.1f}" if abs(number) >= 100 else f"{number:.4g}"
+
+
 def standing_table(found: dict[str, Any]) -> Any:
     from rich.table import Table
 
@@ -275,9 +280,9 @@ def standing_table(found: dict[str, Any]) -> Any:
             column, justify="left" if column in ("environment", "arm") else "right"
         )
     for row in found["arms"]:
-        value = "-" if row["return"] is None else f"{row['return']:,.1f}"
+        value = "-" if row["return"] is None else short(row["return"])
         if row["std"] is not None:
-            value += f" +- {row['std']:,.1f}"
+            value += f" +- {short(row['std'])}"
         shown.add_row(
             row["env"], row["arm"], f"{row['finished']}/{row['seeds']}", str(row["running"]),
             str(row["failed"]), f"{row['steps']:.0%}", value,

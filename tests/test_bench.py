@@ -1,0 +1,43 @@
+"""The parts of `penfac bench` that measure nothing: tables, pictures, made-up studies."""
+
+import json
+
+import pytest
+
+from penfac.bench import programs, studies
+from penfac.studies import findings
+
+ROWS = [
+    *({"seeds": n, "worlds": 8, "update_s": 0.1 * n} for n in (1, 4, 16, 60, 240)),
+    *({"seeds": 60, "worlds": w, "update_s": 8.0 / w} for w in (32, 64, 128)),
+]
+
+
+def test_the_cost_figure_has_what_was_measured_across_seeds_and_across_worlds():
+    assert programs.points(ROWS, "seeds", "worlds", 8)[-1] == (240, 24.0)
+    across = programs.points(ROWS, "worlds", "seeds", 60)
+    assert across == [(8, 6.0), (32, 0.25), (64, 0.125), (128, 0.0625)]
+    assert programs.picture({"cost": ROWS}).startswith(b"\x89PNG")
+
+
+def test_the_sizes_of_programs_are_those_of_the_cost_table():
+    """60 seeds are measured with every number of worlds, 8 worlds with every number of
+    seeds."""
+    full = programs.FULL
+    assert full.seeds in full.across_seeds
+    assert full.few in full.across_worlds
+
+
+def test_a_made_up_study_is_one_that_can_be_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(studies, "TOLD", (2, 3, 5))
+    studies.large(tmp_path / "large")
+    found = findings.findings(tmp_path / "large")
+    assert found["counts"]["finished"] == 6
+    assert len(found["panels"][0]["arms"][1]["seeds"][2]["steps"]) == 5
+    json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize("arms", [1, 3])
+def test_short_runs_differ_in_a_number_alone(arms):
+    study = studies.short(arms)
+    assert len({arm.settings["sigma"] for arm in study.arms}) == arms
