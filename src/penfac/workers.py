@@ -110,10 +110,14 @@ def _serve(core: int, pipe: Any) -> None:
     if parent is not None and os.getppid() != parent.pid:
         raise SystemExit(128 + signal.SIGTERM)  # it was killed while we began
     share_programs()
-    with contextlib.suppress(EOFError, OSError):
-        while True:
+    while True:
+        try:
             task = pipe.recv()
-            pipe.send(task.work(*task.arguments))
+        except (EOFError, OSError):  # nobody is there any more
+            return
+        code = task.work(*task.arguments)
+        with contextlib.suppress(OSError):
+            pipe.send(code)
 
 
 def share_programs() -> None:

@@ -28,7 +28,9 @@ def test_a_line_is_understood(line, kind, sides, weights):
     assert found.weights == weights
 
 
-@pytest.mark.parametrize("line", ["", "a", "a > b", "a above", "a above b c", "a[] above b"])
+@pytest.mark.parametrize(
+    "line", ["", "a", "a > b", "a above", "a above b c", "a[] above b"]
+)
 def test_any_other_line_is_refused_with_the_five_that_are_known(line):
     with pytest.raises(ConfigError, match="a above b"):
         parse(line)

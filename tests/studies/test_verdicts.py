@@ -122,7 +122,9 @@ def test_environments_without_runs_are_told_beside_those_with():
     found = judge(Claim("w", ("a above b",)), ["there", "not"], ["a", "b"], look)
     assert [r["verdict"] for r in found["comparisons"]] == ["holds", "not run"]
     assert found["verdict"] == "not shown"
-    only = judge(Claim("w", ("a above b",), envs=("there",)), ["there", "not"], [], look)
+    only = judge(
+        Claim("w", ("a above b",), envs=("there",)), ["there", "not"], [], look
+    )
     assert only["verdict"] == "holds"
 
 
@@ -137,6 +139,7 @@ def test_under_the_null_hypothesis_few_claims_hold():
 
 
 def test_power_says_what_so_many_seeds_can_see():
-    assert "with 20 seeds an arm and 1 comparison a difference of 0.9" in verdict(
-        "a above b", NEAR
-    )["power"]
+    assert (
+        "with 20 seeds an arm and 1 comparison a difference of 0.9"
+        in verdict("a above b", NEAR)["power"]
+    )

@@ -71,6 +71,57 @@ def show(
     return reply(json_, lambda: spec.to_table(found), lambda _: print_study(found))
 
 
+@study.command("tune")
+def tune_(
+    name: Name,
+    fidelity: Fidelity = "tuned",
+    steps: Annotated[
+        str | None, typer.Option("-n", "--steps", help="Of a run; default the study's.")
+    ] = None,
+    configs: Annotated[int, typer.Option(help="Of each arm on each task.")] = 64,
+    halvings: Annotated[int, typer.Option(help="As in `penfac tune`.")] = 1,
+    seeds: Annotated[
+        str, typer.Option(help="first-last; apart from those you will report on.")
+    ] = "1000-1002",
+    space: Annotated[
+        str, typer.Option(help="default (of each algorithm), paper, or a .toml file.")
+    ] = "default",
+    draw: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    on: Annotated[str, typer.Option(help="auto, cpu or device.")] = "auto",
+    processes: Annotated[
+        int | None, typer.Option(help="Without an accelerator; default one a core.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where its folder goes.")] = Path("studies"),
+    slice_: Slice = None,
+    stop_after: StopAfter = None,
+) -> int:
+    """The same search for every arm on every task; leaves settings for `study run`."""
+    from penfac import terminal
+    from penfac.events import Limits
+    from penfac.studies import plan, tuning
+    from penfac.tune import Search
+
+    check_words(on, None)
+    chosen = plan.at(named(name, fidelity), steps=if_given(whole, steps, "--steps"))
+    limits = Limits(
+        stop_after=if_given(duration, stop_after, "--stop-after"),
+        checkpoint_every=60.0,
+        command=shlex.join(["penfac", *sys.argv[1:]]),
+        at_once=at_once(slice_),
+    )
+    home = out / f"{chosen.name}-tune"
+    search = Search(configs, halvings, space, draw, processes)
+    which = seed_list("1000", seeds)
+    found, code = tuning.tune_study(
+        chosen, which, home, search, on, limits, terminal.say
+    )
+    done = sum(map(len, found.values()))
+    terminal.say(f"{done} of {len(chosen.envs) * len(chosen.arms)} searches are done")
+    if done:
+        terminal.say(f"next: penfac study run {name} --settings {home / tuning.FILE}")
+    return code
+
+
 @study.command()
 def run(
     name: Name,
@@ -100,6 +151,9 @@ def run(
     folder: Annotated[
         str | None, typer.Option("--name", help="The folder's name; default STUDY-FIDELITY.")
     ] = None,
+    settings: Annotated[
+        Path | None, typer.Option(help="What `penfac study tune` left.")
+    ] = None,
     retry: Annotated[bool, typer.Option(help="Try failed runs again.")] = False,
     mixed: Mixed = False,
     slice_: Slice = None,
@@ -111,7 +165,7 @@ def run(
     """Run a study, or go on with it: complete runs are skipped, others resumed."""
     from penfac import terminal
     from penfac.events import Limits
-    from penfac.studies import plan, runner
+    from penfac.studies import plan, runner, tuning
 
     check_words("auto", folder)
     with terminal.nothing_else_said(json_):  # a .py file may print
@@ -122,6 +176,8 @@ def run(
         eval_every=if_given(whole, eval_every, "--eval-every"),
         eval_episodes=if_given(whole, eval_episodes, "--eval-episodes"),
     )
+    if settings is not None:
+        chosen = tuning.with_settings(chosen, tuning.read(settings))
     which = seed_list("0", seeds or str(chosen.seeds))
     limits = Limits(
         stop_after=if_given(duration, stop_after, "--stop-after"),

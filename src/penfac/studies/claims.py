@@ -87,12 +87,14 @@ def parse(text: str) -> Comparison:
 
 def check(claim: Claim, arms: set[str]) -> None:
     """Refuse what names no arm of the study, or no measure."""
-    if claim.measure not in MEASURES:
+    if not isinstance(claim.words, str) or not isinstance(claim.where, str):
+        raise ConfigError(f"claim {claim.words!r}: its words need to be text")
+    if claim.measure not in list(MEASURES):
         listed = ", ".join(MEASURES)
         raise ConfigError(f"measure {claim.measure!r}: is one of {listed}")
     if not claim.compare:
         raise ConfigError(f"{claim.words!r}: compares nothing")
-    if not 0 < claim.margin < 10:
+    if not isinstance(claim.margin, int | float) or not 0 < claim.margin < 10:
         raise ConfigError(f"margin {claim.margin}: in standard deviations, above 0")
     for comparison in claim.comparisons:
         for side in comparison.sides:

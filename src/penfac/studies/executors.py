@@ -6,15 +6,18 @@ truth: an executor that dies takes nothing with it.
 
 import contextlib
 import dataclasses
+import importlib.util
 import io
 import logging
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 from penfac.envs.gym import check_id
-from penfac.errors import ConfigError, PenfacError
+from penfac.errors import ConfigError, PenfacError, RunFolderBusy
 from penfac.events import Limits, Listener
 from penfac.interruption import StopRequested
 from penfac.studies.plan import Group, Unit
@@ -23,18 +26,25 @@ from penfac.workers import Task, run_tasks, share_programs
 
 LOST = 128  # exit codes from here on: a signal ended the process
 RETRIES = 2  # of a run whose process was lost
-Ended = Iterator[tuple[Unit, int]]
+HANDOVER = 60.0  # seconds: those of a driver that was killed save and leave
+Ended = Generator[tuple[Unit, int]]
 Poll = Callable[[], None]
 
 
 def run_unit(path: Path, document: dict[str, Any], limits: Limits) -> int:
     """One run, in whatever process this is; says nothing."""
-    try:
-        check_id(document["env"])  # brings in the module of one's own environment
-        with contextlib.redirect_stdout(io.StringIO()):
-            return run(path, document, limits, Listener(), fresh=False).exit_code
-    except PenfacError as error:
-        return error.exit_code
+    until = time.monotonic() + HANDOVER
+    while True:
+        try:
+            check_id(document["env"])  # brings in the module of one's own environment
+            with contextlib.redirect_stdout(io.StringIO()):
+                return run(path, document, limits, Listener(), fresh=False).exit_code
+        except RunFolderBusy as error:
+            if time.monotonic() > until:
+                return error.exit_code
+            time.sleep(0.2)
+        except PenfacError as error:
+            return error.exit_code
 
 
 def local(units: list[Unit], count: int, limits: Limits, poll: Poll) -> Ended:
@@ -58,15 +68,19 @@ def local(units: list[Unit], count: int, limits: Limits, poll: Poll) -> Ended:
         yield unit, LOST
 
 
+def check_ray() -> None:
+    if importlib.util.find_spec("ray") is None:
+        raise ConfigError('--on ray: needs pip install "penfac[ray]"')
+
+
 def on_ray(units: list[Unit], address: str | None, limits: Limits, poll: Poll) -> Ended:
     """Ray tasks on a cluster, or on one of this machine that we start."""
-    try:
-        import ray
-        from ray.exceptions import RayError
-    except ImportError:
-        raise ConfigError('--on ray: needs pip install "penfac[ray]"') from None
+    import ray
+    from ray.exceptions import RayError
+
     ours = not ray.is_initialized()
     if ours:
+        heard = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(
                 address=address, include_dashboard=False if address is None else None,
@@ -74,6 +88,8 @@ def on_ray(units: list[Unit], address: str | None, limits: Limits, poll: Poll) -
             )  # fmt: skip
         except (ConnectionError, ValueError) as error:
             raise ConfigError(f"--address {address}: {error}") from None
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, heard)  # Ray takes it for its own
     work = ray.remote(num_cpus=1, max_retries=RETRIES)(_on_ray)
     pending = {}
     try:

@@ -4,6 +4,7 @@ One plain document, for `penfac.report` and for machines.
 """
 
 import csv
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,12 +115,17 @@ def evaluated(path: Path) -> dict[str, Judged]:
     sums: dict[tuple[str, int], list[float]] = {}
     try:
         lines = file.read_text(encoding="utf-8").split("\n")[:-1]
+        if not lines:  # it was only just begun
+            return {}
         rows = csv.reader(lines)
         at = {name: k for k, name in enumerate(next(rows, []))}
         step, mode, returned = at["step"], at["mode"], at["return"]
         for row in rows:
+            value = float(row[returned])
+            if not math.isfinite(value):
+                raise ValueError("a return that no run has")
             found = sums.setdefault((row[mode], int(row[step])), [0.0, 0.0])
-            found[0] += float(row[returned])
+            found[0] += value
             found[1] += 1
     except (OSError, UnicodeDecodeError, csv.Error, KeyError, IndexError, ValueError):
         raise CorruptFile(f"{file}: is not a table that penfac wrote") from None
@@ -136,14 +142,15 @@ def elapsed(path: Path) -> float:
     file = path / "timing.csv"
     if not file.exists():
         return 0.0
-    rows = list(csv.reader(file.read_text(encoding="utf-8").split("\n")[:-1]))
-    if not rows or "elapsed_s" not in rows[0]:
-        return 0.0
-    column = rows[0].index("elapsed_s")
     total = last = 0.0
-    for row in rows[1:]:
-        now = float(row[column])
-        total, last = total + (last if now < last else 0.0), now
+    try:
+        rows = list(csv.reader(file.read_text(encoding="utf-8").split("\n")[:-1]))
+        column = rows[0].index("elapsed_s") if rows else 0
+        for row in rows[1:]:
+            now = float(row[column])
+            total, last = total + (last if now < last else 0.0), now
+    except (OSError, UnicodeDecodeError, csv.Error, IndexError, ValueError):
+        raise CorruptFile(f"{file}: is not a table that penfac wrote") from None
     return total + last
 
 

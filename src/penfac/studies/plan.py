@@ -15,7 +15,7 @@ import penfac
 from penfac.configs import from_values
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
 from penfac.learners import documents, learner_document, learners_of
-from penfac.request import Request, differences, resolve, versions
+from penfac.request import IDENTITY, Request, differences, resolve, versions
 from penfac.runs import RunFolder, read_config, storage
 from penfac.standing import failure, status
 from penfac.studies import spec
@@ -81,8 +81,15 @@ def read_document(folder: Path) -> dict[str, Any]:
             )
         check_kinds(document)
         spec.of_table(document["study"])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError,
-            RecursionError, ConfigError):
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        ConfigError,
+    ):
         raise CorruptFile(f"{file}: is not a study that penfac wrote") from None
     return document
 
@@ -144,7 +151,8 @@ def joined(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> dict[str, 
 
 def what(document: dict[str, Any]) -> dict[str, Any]:
     """What may not change; how many seeds a study has unless told may."""
-    study = {k: v for k, v in document["study"].items() if k != "seeds"}
+    whole = spec.to_table(study_of(document))  # what older ones leave out is added
+    study = {k: v for k, v in whole.items() if k != "seeds"}
     return {"study": study, "on": document["on"]}
 
 
@@ -173,13 +181,18 @@ def seeds_in(path: Path) -> Any:
 
 def groups(folder: Path, document: dict[str, Any]) -> list[Group]:
     """One document a group, resolved and checked as `penfac train` does."""
-    study, found = study_of(document), []
+    study, found, names = study_of(document), [], {}
     for env in study.envs:
+        name = re.sub(r"[^A-Za-z0-9.-]+", "-", env)
+        if names.setdefault(name, env) != env:
+            raise ConfigError(
+                f"{study.name}: {names[name]} and {env} would share a folder"
+            )
         algos = dict.fromkeys(arm.algo for arm in study.arms)
         for algo in algos:
             arms = [arm for arm in study.arms if arm.algo == algo]
-            home = folder / re.sub(r"[^A-Za-z0-9.-]+", "-", env) / algo
-            found.append(Group(env, home, group_document(study, env, arms, document)))
+            own = group_document(study, env, arms, document)
+            found.append(Group(env, folder / name / algo, own))
     return found
 
 
@@ -206,7 +219,7 @@ def arm_request(
         env=env,
         algo=arm.algo,
         preset=arm.preset,
-        settings=arm.settings,
+        settings=arm.settings | arm.on.get(env, {}),
         steps=study.steps,
         seeds=tuple(document["seeds"]),
         eval_every=study.eval_every,
@@ -248,30 +261,44 @@ def check_runs(found: list[Unit], mixed: bool) -> None:
         if not (unit.path / "config.json").exists():
             continue
         there = read_config(unit.path)
-        keys = (
-            "algo",
-            "env",
-            "config",
-            "steps",
-            "engine",
-            "eval_every",
-            "eval_episodes",
-        )
+        keys = (*IDENTITY, "steps")
         changed = differences(
             {key: there.get(key) for key in keys},
             {key: unit.document[key] for key in keys},
         )
         if changed:
             raise ConfigError(f"{unit.path}: is no run of this study: {changed[0]}")
-        moved = differences(
-            {key: there.get("versions", {}).get(key) for key in VERSIONED},
-            {key: unit.document["versions"].get(key) for key in VERSIONED},
-        )
+        moved = versions_moved(there.get("versions"), unit.document["versions"])
         if moved and not mixed:
             raise ConfigError(
                 f"{unit.path}: was made with other versions: {'; '.join(moved)}; "
                 "--mixed takes it as it is"
             )
+
+
+def versions_moved(old: Any, new: dict[str, Any]) -> list[str]:
+    """`jax: 0.9 -> 0.10` for what makes runs no longer comparable."""
+    known = old if isinstance(old, dict) else {}
+    return differences(
+        {key: known.get(key) for key in VERSIONED},
+        {key: new.get(key) for key in VERSIONED},
+    )
+
+
+def by_these_versions(
+    todo: list[Unit], document: dict[str, Any], mixed: bool
+) -> list[Unit]:
+    """Runs to come say what makes them; with other versions than the study was begun
+    with they are refused, unless they may be mixed."""
+    moved = versions_moved(document["versions"], versions())
+    if not moved or not todo:
+        return todo
+    if not mixed:
+        raise ConfigError(
+            f"{document['study']['name']}: was begun with other versions: "
+            f"{'; '.join(moved)}; --mixed goes on with these"
+        )
+    return [u._replace(document=u.document | {"versions": versions()}) for u in todo]
 
 
 def at(study: Study, **changed: Any) -> Study:

@@ -4,8 +4,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from penfac.standing import mean_returns
 from penfac.studies import plan
+from penfac.studies.findings import evaluated
 from penfac.studies.plan import Unit
 
 
@@ -24,11 +24,10 @@ def standing(folder: Path) -> dict[str, Any]:
 
 def row(env: str, arm: str, units: list[Unit]) -> dict[str, Any]:
     states = [plan.state_of(unit) for unit in units]
-    curves = [c for c in (mean_returns(unit.path) for unit in units) if c]
-    last = [curve[max(curve)] for curve in curves]
-    done = sum(
-        min(max(c), u.document["steps"]) for c, u in zip(curves, units, strict=False)
-    )
+    modes = [evaluated(unit.path) for unit in units]
+    curves = [found["mean"] for found in modes if "mean" in found]
+    last = [curve.returns[-1] for curve in curves]
+    done = sum(min(curve.steps[-1], units[0].document["steps"]) for curve in curves)
     return {
         "env": env,
         "arm": arm,

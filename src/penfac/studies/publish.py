@@ -18,7 +18,7 @@ def publish(found: dict[str, Any], into: Path) -> list[Path]:
     files = {
         "index.html": page(found, figures).encode(),
         "report.md": markdown(found, list(figures)).encode(),
-        "findings.json": json.dumps(found, indent=1).encode(),
+        "findings.json": json.dumps(found, indent=1, allow_nan=False).encode(),
         "curves.csv": curves(found).encode(),
         **figures,
     }

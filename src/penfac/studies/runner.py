@@ -3,6 +3,7 @@
 The run folders say what has been done, so a driver may die at any moment.
 """
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 from penfac.errors import ConfigError
 from penfac.events import Limits, Listener
 from penfac.interruption import Interruption, StopRequested
-from penfac.runs import Lock
+from penfac.runs import Lock, storage
 from penfac.standing import failure, score, status
 from penfac.studies import executors, plan
 from penfac.studies.plan import Unit
@@ -56,6 +57,8 @@ def start(
     """Begin a study in its folder, or go on with it."""
     if how.on not in EXECUTORS:
         raise ConfigError(f"--on {how.on}: is one of {', '.join(EXECUTORS)}")
+    if how.on == "ray":
+        executors.check_ray()
     if how.processes is not None and how.processes < 1:
         raise ConfigError(f"--processes {how.processes}: needs at least 1")
     if study.claims and len(seeds) < 2:
@@ -65,31 +68,38 @@ def start(
     if how.on != "device" and (folder / plan.FILE).exists():
         # begun on a device: the runs keep that engine, whoever runs them
         document["on"] = plan.read_document(folder)["on"]
-    document = plan.begin(folder, document)
-    return go(folder, document, how, limits, tell)
+    plan.agreed(folder, document)  # before a folder or a lock is made
+    with storage(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    lock = Lock(folder)
+    try:  # once more: now nobody else can change it
+        return go(folder, plan.agreed(folder, document), how, limits, tell)
+    finally:
+        lock.release()
 
 
 def go(
     folder: Path, document: dict[str, Any], how: How, limits: Limits, tell: Tell
 ) -> Told:
     began, reason, code = time.monotonic(), "finished", 0
-    lock = Lock(folder)
-    try:
-        every = plan.units(folder, document)
-        plan.check_runs(every, how.mixed)
-        todo = [u for u in every if due(u, how.retry)]
-        tell(told_plan(every, todo))
-        with Interruption(limits.stop_after) as interruption:
-            try:
-                follow(folder, document, how, limits, todo, tell, interruption)
-            except StopRequested as stop:
-                reason, code = str(stop), stop.exit_code
-    finally:
-        lock.release()
+    every = plan.units(folder, document)
+    plan.check_runs(every, how.mixed)
+    todo = [u for u in every if due(u, how.retry)]
+    todo = plan.by_these_versions(todo, document, how.mixed)
+    plan.write(folder, document)
+    tell(told_plan(every, todo))
+    lost: dict[str, str] = {}
+    with Interruption(limits.stop_after) as interruption:
+        try:
+            lost = follow(folder, document, how, limits, todo, tell, interruption)
+        except StopRequested as stop:
+            reason, code = str(stop), stop.exit_code
     counts, failed = standing(every)
+    failed = lost | failed
     if code == 0 and failed:
         code = SOME_FAILED
-        reason = f"{len(failed)} of {len(every)} runs failed"
+        told = f"{len(failed)} of {len(every)} runs failed"
+        reason = told if reason == "finished" else f"{reason}, {told}"
     return Told(folder, code, reason, time.monotonic() - began, counts, failed)
 
 
@@ -109,16 +119,22 @@ def follow(
     todo: list[Unit],
     tell: Tell,
     interruption: Interruption,
-) -> None:
+) -> dict[str, str]:
+    """To the end of all; what was left without an end of its own, and why."""
     limits = dataclasses.replace(limits, stop_after=interruption.left(), pictures=False)
     ends = execute(folder, document, how, limits, todo, interruption)
     began, steps = time.monotonic(), sum(u.document["steps"] for u in todo)
-    done = 0
-    for k, (unit, code) in enumerate(ends):
-        interruption.poll()
-        done += unit.document["steps"]
-        left = (time.monotonic() - began) * (steps - done) / done
-        tell(f"{unit}: {outcome(unit, code)} ({k + 1}/{len(todo)}, {span(left)} left)")
+    done, lost = 0, {}
+    with contextlib.closing(ends):  # whatever happens, nobody is left running
+        for k, (unit, code) in enumerate(ends):
+            interruption.poll()
+            done += unit.document["steps"]
+            left = (time.monotonic() - began) * (steps - done) / done
+            told = outcome(unit, code)
+            if plan.state_of(unit) != "finished":
+                lost[str(unit)] = told.removeprefix("failed: ")
+            tell(f"{unit}: {told} ({k + 1}/{len(todo)}, {span(left)} left)")
+    return lost
 
 
 def execute(
@@ -144,7 +160,7 @@ def outcome(unit: Unit, code: int) -> str:
         return f"return {score(unit.path, unit.document['steps']):.1f}"
     if code >= executors.LOST:
         return "lost: its process was killed"
-    return f"failed: {status(unit.path).get('error', f'exit code {code}')}"
+    return f"failed: {status(unit.path).get('error') or f'exit code {code}'}"
 
 
 def standing(every: list[Unit]) -> tuple[dict[str, int], dict[str, str]]:

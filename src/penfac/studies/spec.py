@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import runpy
 import tomllib
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ class Arm:
     preset: str = "tuned"
     settings: dict[str, Any] = field(default_factory=dict)
     note: str = ""
+    on: dict[str, dict[str, Any]] = field(default_factory=dict)  # more, by environment
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Study:
 
 def check(study: Study) -> Study:
     """Refuse what cannot be run; what is left to the run's own checks is its config."""
+    check_words(study)
     if not study.arms or not study.envs:
         raise ConfigError(f"{study.name}: a study needs arms and envs")
     twice(study.name, "arm", [arm.name for arm in study.arms])
@@ -80,6 +83,29 @@ def check(study: Study) -> Study:
                     f"{', '.join(modes)}"
                 )
     return study
+
+
+def check_words(study: Study) -> None:
+    """What names a folder or is printed is text; name and fidelity make a folder's name."""
+    for key in ("name", "title", "question", "paper", "fidelity"):
+        if not isinstance(getattr(study, key), str):
+            raise ConfigError(f"{key} = {getattr(study, key)!r}: needs text")
+    for word in (study.name, study.fidelity or "none"):
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", word):
+            raise ConfigError(f"{word!r}: a name needs letters, digits, . _ -")
+    texts(study.name, "envs", study.envs)
+    every = vars(study) | {"eval_every": study.eval_every or 1}
+    if len(numbers(study.name, every)) < 4:
+        raise ConfigError(f"{study.name}: needs seeds, steps and eval_episodes")
+    for arm in study.arms:
+        if not all(isinstance(w, str) for w in (arm.name, arm.preset, arm.note)):
+            raise ConfigError(f"{study.name}: arm {arm.name}: words need to be text")
+        if not isinstance(arm.settings, dict):
+            raise ConfigError(f"{study.name}: arm {arm.name}: settings are a table")
+        try:
+            json.dumps(arm.settings)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{study.name}: arm {arm.name}: {error}") from None
 
 
 def twice(study: str, what: str, names: list[str]) -> None:
@@ -126,7 +152,7 @@ def from_table(name: str, table: dict[str, Any]) -> Study:
     given: dict[str, Any] = {"name": name, "title": name} | plain
     given |= numbers(name, plain) | {
         "arms": arms,
-        "envs": (envs,) if isinstance(envs, str) else tuple(map(str, envs)),
+        "envs": texts(name, "envs", envs),
         "claims": tuple(claim(name, c) for c in listed),
     }
     return check(Study(**given))
@@ -143,7 +169,8 @@ def numbers(name: str, table: dict[str, Any]) -> dict[str, int]:
         value = table.get(key)
         if value is None:
             continue
-        if not isinstance(value, int | float) or value != int(value) or value < 1:
+        plain = isinstance(value, int | float) and not isinstance(value, bool)
+        if not plain or value < 1 or value % 1 != 0:  # of inf and NaN that is NaN
             raise ConfigError(
                 f"{name}: {key} = {value!r}: needs a whole number above 0"
             )
@@ -161,13 +188,21 @@ def claim(study: str, block: dict[str, Any]) -> Claim:
     unknown_words(study, block, {f.name for f in dataclasses.fields(Claim)})
     if "compare" not in block:
         raise ConfigError(f'{study}: a claim needs compare = ["a above b", ...]')
-    lines = block["compare"]
-    lines = (lines,) if isinstance(lines, str) else tuple(map(str, lines))
-    envs = block.get("envs", ())
-    envs = (envs,) if isinstance(envs, str) else tuple(map(str, envs))
+    lines = texts(study, "compare", block["compare"])
+    envs = texts(study, "envs", block.get("envs", []))
     told: dict[str, Any] = {"words": "; ".join(lines)}
     told |= block | {"compare": lines, "envs": envs}
     return Claim(**told)
+
+
+def texts(study: str, key: str, value: Any) -> tuple[str, ...]:
+    """A list of words, or one."""
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not all(
+        isinstance(word, str) for word in listed
+    ):
+        raise ConfigError(f"{study}: {key} = {value!r}: needs a list of words")
+    return tuple(listed)
 
 
 def unknown_words(study: str, table: dict[str, Any], known: set[str]) -> None:

@@ -75,6 +75,8 @@ def compare(
     if comparison.kind == "nothing":
         return learns_nothing(claim, comparison, env, arms, look)
     samples, paired = paired_samples(comparison, sides)
+    if len(samples[0]) < 2:  # pairs
+        return None
     if paired:
         c = stats.paired(*samples)
         deviation = float(np.std(np.concatenate(samples), ddof=1))
@@ -112,7 +114,7 @@ def paired_samples(
 
 def learns_nothing(
     claim: Claim, comparison: Comparison, env: str, arms: Sequence[str], look: Look
-) -> Finding:
+) -> Finding | None:
     """What it gained over its first policy, against a tenth of what the best arm did."""
     (side,) = comparison.sides
 
@@ -121,6 +123,8 @@ def learns_nothing(
         both = sorted(first.keys() & last.keys())
         return [last[s] for s in both], [first[s] for s in both]
 
+    if len(gains(side)[0]) < 2:  # one that failed before it was judged has no first
+        return None
     c = stats.paired(*gains(side))
     others = [gains(Side(arm)) for arm in arms]
     means = [float(np.mean(np.subtract(*both))) for both in others if both[0]]

@@ -1,0 +1,300 @@
+"""What a study found, from run folders whose numbers are known."""
+
+import csv
+import json
+import time
+from pathlib import Path
+
+import pytest
+from tests.faults.commands import command
+from tests.faults.conftest import in_own_folder  # noqa: F401
+from tests.studies.small_study import LQR, run_study, small
+from tests.studies.study_folders import run_nothing, snapshot
+
+from penfac.errors import CorruptFile
+from penfac.studies import plan, progress, publish
+from penfac.studies.claims import Claim
+from penfac.studies.findings import evaluated, findings, looking, see
+from penfac.studies.spec import Arm
+
+HOME = Path("study")
+COLUMNS = ("step", "update", "episode", "mode", "return", "length", "terminated")
+FILES = ("index.html", "report.md", "findings.json", "curves.csv")
+
+
+def judged(path: Path, returns: list[float], modes=("mean",), episodes=2) -> None:
+    """evaluations.csv as training leaves it: two episodes a point, one above and one
+    below its mean; another mode is worth 1 less each time."""
+    with open(path / "evaluations.csv", "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for k, mean in enumerate(returns):
+            for less, mode in enumerate(modes):
+                for episode in range(episodes):
+                    value = mean - less + (0.5 - episode % 2) * (episodes > 1)
+                    writer.writerow([10 * k, k, episode, mode, value, 5, 0])
+
+
+def ended(path: Path, state: str = "finished", code: int = 0, error=None) -> None:
+    told = {"state": state, "exit_code": code, "error": error}
+    (path / "status.json").write_text(json.dumps(told))
+
+
+def begun(monkeypatch, study=None, seeds=(0, 1, 2)) -> dict[tuple[str, int], Path]:
+    """The folders of a study without a run, by arm and seed."""
+    with monkeypatch.context() as patch:
+        run_nothing(patch)
+        run_study(HOME, study, seeds=seeds)
+    units = plan.units(HOME, plan.read_document(HOME))
+    return {(unit.arm, unit.seed): unit.path for unit in units}
+
+
+def finished(monkeypatch, returns: dict[tuple[str, int], list[float]], **given):
+    paths = begun(monkeypatch, **given)
+    for who, curve in returns.items():
+        judged(paths[who], curve)
+        ended(paths[who])
+    return paths
+
+
+def look():
+    return looking([see(u) for u in plan.units(HOME, plan.read_document(HOME))])
+
+
+def scores(arm: str, measure: str, mode: str = "mean") -> dict[int, float]:
+    from penfac.studies.claims import Side
+
+    return look()(LQR, Side(arm, mode), measure)
+
+
+def curve_of(found: dict, arm: str) -> dict:
+    (panel,) = found["panels"]
+    return next(a for a in panel["arms"] if a["arm"] == arm)
+
+
+# --- scores ------------------------------------------------------------------------------
+
+RAMP = [float(k) for k in range(21)]  # 0 to 20 in 21 evaluations
+
+
+def test_scores_of_a_curve_that_is_known(monkeypatch):
+    """Steps 0 to 200, a return that rises by 1 every 10 of them."""
+    finished(monkeypatch, {("wide", 0): RAMP})
+    assert scores("wide", "initial") == {0: 0.0}
+    assert scores("wide", "final") == {0: pytest.approx(19.0)}  # of 18, 19 and 20
+    assert scores("wide", "area") == {0: pytest.approx(10.0)}
+    assert scores("wide", "early") == {0: pytest.approx(2.5)}  # of 0 to 5
+
+
+def test_a_failed_seed_counts_with_the_worst_of_its_arm(monkeypatch):
+    """Also one that was never judged; its first return is only counted where it is."""
+    paths = finished(
+        monkeypatch, {("wide", 0): [1.0, 8.0], ("wide", 1): [2.0, 5.0]}, seeds=(0, 1, 2, 3)
+    )  # fmt: skip
+    judged(paths["wide", 2], [3.0, 9.0])
+    ended(paths["wide", 2], "failed", 4, "NaN in the critic")
+    ended(paths["wide", 3], "failed", 3, "the motor burned")
+    assert scores("wide", "final") == {0: 8.0, 1: 5.0, 2: 5.0, 3: 5.0}
+    assert scores("wide", "initial") == {0: 1.0, 1: 2.0, 2: 3.0}
+    found = findings(HOME)
+    told = {seed["seed"]: seed for seed in curve_of(found, "wide")["seeds"]}
+    assert told[2]["state"] == "failed"
+    assert told[2]["error"] == "NaN in the critic"
+    assert told[2]["returns"] == [3.0, 9.0]
+    assert curve_of(found, "wide")["summary"]["n"] == 4
+    assert found["counts"] == {"finished": 2, "running": 0, "failed": 2, "missing": 4}
+
+
+def test_a_failed_seed_that_is_itself_the_worst(monkeypatch):
+    paths = finished(monkeypatch, {("wide", 0): [0.0, 8.0]})
+    judged(paths["wide", 1], [0.0, -50.0])
+    ended(paths["wide", 1], "failed", 4, "NaN")
+    assert scores("wide", "final") == {0: 8.0, 1: -50.0}
+
+
+def test_an_arm_whose_seeds_all_failed_unjudged_has_no_score(monkeypatch):
+    paths = begun(monkeypatch)
+    for seed in (0, 1, 2):
+        ended(paths["wide", seed], "failed", 3, "the motor burned")
+    assert scores("wide", "final") == {}
+    found = findings(HOME)
+    assert curve_of(found, "wide")["summary"] is None
+    assert found["claims"][0]["verdict"] == "not run"
+
+
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_a_run_on_its_way_is_shown_but_has_no_score(state, monkeypatch):
+    paths = finished(monkeypatch, {("wide", 0): [0.0, 8.0]})
+    judged(paths["wide", 1], [0.0, 100.0])
+    ended(paths["wide", 1], state, None)
+    assert scores("wide", "final") == {0: 8.0}
+    found = findings(HOME)
+    assert found["counts"]["running"] == 1
+    assert curve_of(found, "wide")["seeds"][1]["returns"] == [0.0, 100.0]
+
+
+def test_ppo_is_judged_in_both_its_modes(monkeypatch):
+    arms = (Arm("ppo", "ppo"),)
+    claims = (Claim("c", ("ppo not below ppo[sampled]",)),)
+    paths = begun(monkeypatch, small(arms=arms, claims=claims))
+    for k, path in enumerate(paths.values()):
+        judged(path, [0.0, 5.0 + k], modes=("mean", "sampled"))
+        ended(path)
+    assert scores("ppo", "final") == {0: 5.0, 1: 6.0, 2: 7.0}
+    assert scores("ppo", "final", "sampled") == {0: 4.0, 1: 5.0, 2: 6.0}
+    (row,) = findings(HOME)["claims"][0]["comparisons"]
+    assert (row["difference"], row["verdict"], row["n"]) == (1.0, "holds", [3, 3])
+
+
+def test_learning_nothing_where_a_seed_failed_before_it_was_judged(monkeypatch):
+    """It has an end, the worst of its arm, but no beginning to compare it with."""
+    claims = (Claim("c", ("wide learns nothing",)),)
+    paths = finished(
+        monkeypatch, {("wide", 0): [0.0, 1.0]}, study=small(claims=claims)
+    )  # fmt: skip
+    ended(paths["wide", 1], "failed", 3, "the motor burned")
+    assert findings(HOME)["claims"][0]["verdict"] == "not run"
+
+
+def test_what_it_cost(monkeypatch):
+    """Seconds of every process that worked on a run: elapsed_s begins anew in each."""
+    paths = finished(monkeypatch, {("wide", 0): [0.0, 1.0], ("narrow", 1): RAMP})
+    for who, elapsed in ((("wide", 0), [1.0, 4.0, 2.0, 3.0]), (("narrow", 1), [0.5])):
+        lines = [f"{k},{10 * k},{s}" for k, s in enumerate(elapsed)]
+        text = "\n".join(["update,step,elapsed_s", *lines, ""])
+        (paths[who] / "timing.csv").write_text(text)
+    assert findings(HOME)["cost"] == {"seconds": 7.5, "steps": 10 + 200}
+
+
+# --- files -------------------------------------------------------------------------------
+
+HEADER = ",".join(COLUMNS) + "\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\n", b"step,mode\n", b"\xff\xfe\n", f"{HEADER}1,2\n", f"{HEADER}a,0,0,mean,1,5,0\n",
+     f"{HEADER}0,0,0,mean,much,5,0\n", f"{HEADER}0,0,0,mean,nan,5,0\n",
+     f"{HEADER}0,0,0,mean,inf,5,0\n"],
+)  # fmt: skip
+def test_a_table_that_penfac_did_not_write_is_a_corrupt_file(data, monkeypatch):
+    paths = finished(monkeypatch, {("wide", 0): RAMP})
+    file = paths["wide", 1] / "evaluations.csv"
+    file.write_bytes(data if isinstance(data, bytes) else data.encode())
+    with pytest.raises(CorruptFile, match="not a table that penfac wrote") as error:
+        findings(HOME)
+    assert error.value.exit_code == 5
+    for verb in ("status", "report"):
+        result = command("study", verb, HOME)
+        assert result.code == 5
+        assert str(file) in result.line
+    assert not (HOME / "report").exists()
+
+
+@pytest.mark.parametrize("text", ["update,step\n1,2\n", "elapsed_s\nlong\n", "\n"])
+def test_a_timing_that_penfac_did_not_write_is_a_corrupt_file(text, monkeypatch):
+    paths = finished(monkeypatch, {("wide", 0): RAMP})
+    (paths["wide", 0] / "timing.csv").write_text(text)
+    with pytest.raises(CorruptFile, match=r"timing\.csv"):
+        findings(HOME)
+
+
+@pytest.mark.parametrize("torn", ["", "step,upd", f"{HEADER}0,0,0,me"])
+def test_a_line_that_was_never_finished_is_left_out(torn, tmp_path):
+    (tmp_path / "evaluations.csv").write_text(torn)
+    assert evaluated(tmp_path) == {}
+
+
+# --- the report --------------------------------------------------------------------------
+
+
+def strict(data: bytes):
+    """JSON as the standard has it."""
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    return json.loads(data, parse_constant=refuse)
+
+
+def reported() -> dict[str, bytes]:
+    found = findings(HOME)
+    files = publish.publish(found, HOME / "report")
+    assert files[0] == HOME / "report" / "index.html"
+    return {file.name: file.read_bytes() for file in files}
+
+
+def test_a_report_of_a_study_without_a_run(monkeypatch):
+    begun(monkeypatch)
+    files = reported()
+    assert set(FILES) <= files.keys()
+    assert strict(files["findings.json"])["counts"]["missing"] == 6
+    assert files["curves.csv"] == b"env,arm,seed,step,return\n"
+    assert b"not run" in files["index.html"]
+
+
+def test_a_report_is_the_same_bytes_again(monkeypatch):
+    """Half of it finished, one failed; the report reads the runs and changes none."""
+    returns = {(arm, s): [s, 3.0 * s + (arm == "wide")] for arm in ("wide", "narrow")
+               for s in (0, 1)}  # fmt: skip
+    paths = finished(monkeypatch, returns)
+    ended(paths["wide", 2], "failed", 4, "NaN <in> the critic")
+    before = snapshot(HOME)
+    first = reported()
+    assert reported() == first
+    assert {k: v for k, v in snapshot(HOME).items() if "report" not in k} == before
+    assert set(FILES) < first.keys()
+    assert any(name.endswith(".png") for name in first)
+    found = strict(first["findings.json"])
+    assert found["counts"] == {"finished": 4, "running": 0, "failed": 1, "missing": 1}
+    rows = list(csv.DictReader(first["curves.csv"].decode().splitlines()))
+    assert len(rows) == 8
+    assert rows[1] == {
+        "env": LQR, "arm": "wide", "seed": "0", "step": "10", "return": "1",
+    }  # fmt: skip
+    assert b"NaN &lt;in&gt; the critic" in first["index.html"]
+    assert b"NaN" in first["report.md"]
+
+
+def test_seeds_that_all_end_the_same_make_no_number_that_is_none(monkeypatch):
+    """No spread at all: p, intervals and probabilities are numbers still."""
+    lines = ("wide above narrow", "wide level with narrow", "wide learns nothing")
+    study = small(claims=tuple(Claim(line, (line,)) for line in lines))
+    same = {(arm, s): [1.0, 1.0] for arm in ("wide", "narrow") for s in (0, 1, 2)}
+    finished(monkeypatch, same, study=study)
+    found = strict(reported()["findings.json"])
+    assert found["claims"][0]["verdict"] == "not shown"
+
+
+def test_standing_counts_steps_and_returns(monkeypatch):
+    paths = finished(monkeypatch, {("wide", 0): [0.0] * 30 + [4.0]})
+    judged(paths["wide", 2], [0.0] * 15 + [8.0])
+    ended(paths["wide", 2], "running", None)
+    told = progress.standing(HOME)
+    wide, narrow = told["arms"]
+    assert (told["runs"], told["finished"], told["running"], told["missing"]) == (
+        6,
+        1,
+        1,
+        4,
+    )
+    assert wide["steps"] == pytest.approx((300 + 150 + 0) / 900)
+    assert (wide["return"], wide["std"]) == (6.0, pytest.approx(8**0.5))
+    assert (narrow["return"], narrow["std"], narrow["steps"]) == (None, None, 0)
+
+
+@pytest.mark.slow
+def test_a_large_study_is_read_drawn_and_told_in_seconds(monkeypatch):
+    """20 arms x 60 seeds x 200 evaluations x 5 episodes."""
+    arms = tuple(Arm(f"a{k}", settings={"sigma": 0.1 + k / 100}) for k in range(20))
+    claims = tuple(Claim(f"c{k}", (f"a{k} above a0",)) for k in range(1, 20))
+    study = small(arms=arms, claims=claims, steps=2000)
+    paths = begun(monkeypatch, study, seeds=tuple(range(60)))
+    for k, path in enumerate(paths.values()):
+        judged(path, [float((7 * k + i) % 97 + i) for i in range(200)], episodes=5)
+        ended(path)
+    began = time.process_time()
+    files = reported()
+    spent = time.process_time() - began
+    assert strict(files["findings.json"])["counts"]["finished"] == 1200
+    assert spent < 10, f"{spent:.1f} s"

@@ -1,0 +1,86 @@
+"""The same search for every arm of a study, and a study that runs with what it found."""
+
+import pytest
+from tests.studies.small_study import LQR, run_study, small
+
+from penfac.errors import ConfigError
+from penfac.events import Limits
+from penfac.studies import plan, tuning
+from penfac.studies.spec import to_table
+from penfac.tune import Search
+
+SPACE = "actor_lr = { log = [1e-4, 1e-2] }\nlam = [0.5, 0.9]\n"
+
+
+@pytest.fixture
+def space(tmp_path):
+    file = tmp_path / "space.toml"
+    file.write_text(SPACE)
+    return str(file)
+
+
+def tune(folder, space, said, study=None, halvings=0, **limits):
+    search = Search(configs=2, halvings=halvings, space=space)
+    given = Limits(at_once=8, **limits)  # one program: on a CPU too
+    return tuning.tune_study(
+        study or small(), (1000,), folder, search, "auto", given, said.append
+    )
+
+
+def test_every_arm_is_searched_alike_and_the_table_runs(tmp_path, space):
+    said = []
+    found, code = tune(tmp_path / "tune", space, said)
+    assert code == 0
+    assert set(found[LQR]) == {"wide", "narrow"}
+    assert all(set(own) == {"actor_lr", "lam"} for own in found[LQR].values())
+    assert len(said) == 2
+    table = tuning.read(tmp_path / "tune" / tuning.FILE)
+    assert table == found
+    study = tuning.with_settings(small(), table)
+    told = run_study(tmp_path / "study", study)
+    assert told.counts["finished"] == 4
+    for unit in plan.units(told.folder, plan.read_document(told.folder)):
+        config = unit.document["config"]
+        assert {k: config[k] for k in ("actor_lr", "lam")} == table[LQR][unit.arm]
+        assert config["sigma"] == {"wide": 0.4, "narrow": 0.1}[unit.arm]
+
+
+@pytest.mark.slow
+def test_a_search_that_was_stopped_goes_on_and_finds_the_same(tmp_path, space):
+    one = small(arms=small().arms[:1], claims=())
+    whole, _ = tune(tmp_path / "whole", space, [], one, halvings=1)
+    found, code = tune(tmp_path / "part", space, [], one, halvings=1, stop_after=0.0)
+    assert (found, code) != (whole, 0)
+    again, code = tune(tmp_path / "part", space, [], one, halvings=1)
+    assert (again, code) == (whole, 0)
+
+
+def test_settings_by_environment_are_part_of_what_a_study_is():
+    study = tuning.with_settings(small(), {LQR: {"wide": {"lam": 0.5}}})
+    assert to_table(study) != to_table(small())
+    assert study.arms[1].on == {}
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ({"other": {}}, "name other, which it has not"),
+        ({LQR: {"tall": {}}}, "name tall, which is no arm"),
+    ],
+)
+def test_settings_of_another_study_are_refused(table, why):
+    with pytest.raises(ConfigError, match=why):
+        tuning.with_settings(small(), table)
+
+
+@pytest.mark.parametrize("text", ["a = 1", "[a]\nb = 1", "["])
+def test_a_file_of_another_shape_is_refused(tmp_path, text):
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match="--settings"):
+        tuning.read(file)
+
+
+def test_no_file_is_one_clear_line(tmp_path):
+    with pytest.raises(ConfigError, match="none"):
+        tuning.read(tmp_path / "none.toml")
