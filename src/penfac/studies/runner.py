@@ -122,7 +122,7 @@ def follow(
 ) -> dict[str, str]:
     """To the end of all; what was left without an end of its own, and why."""
     limits = dataclasses.replace(limits, stop_after=interruption.left(), pictures=False)
-    ends = execute(folder, document, how, limits, todo, interruption)
+    ends = execute(folder, document, how, limits, todo, interruption, tell)
     began, steps = time.monotonic(), sum(u.document["steps"] for u in todo)
     done, lost = 0, {}
     with contextlib.closing(ends):  # whatever happens, nobody is left running
@@ -144,20 +144,43 @@ def execute(
     limits: Limits,
     todo: list[Unit],
     interruption: Interruption,
+    tell: Tell,
 ) -> executors.Ended:
     if how.on == "device":
         found = plan.groups(folder, document)
-        return executors.on_device(found, todo, limits, Listener())
+        return executors.on_device(found, todo, limits, Telling(tell))
     if how.on == "ray":
         return executors.on_ray(todo, how.address, limits, interruption.poll)
     count = how.processes or len(cores())
     return executors.local(todo, count, limits, interruption.poll)
 
 
+class Telling(Listener):
+    """A program of many runs ends all of them at once: what it tells on its way is how
+    far it is."""
+
+    def __init__(self, tell: Tell):
+        self.tell, self.judged = tell, 0
+
+    def noted(self, text: str) -> None:
+        self.tell(f"# {text}")
+
+    def evaluated(self, who, counters, point) -> None:
+        if point.step > self.judged:  # once for all of them
+            self.judged = point.step
+            self.tell(f"# step {point.step:,}")
+
+    def started(self, folder, document, done) -> None:
+        self.judged = 0
+        runs = len(document["arms"]) * len(document["seeds"])
+        self.tell(f"# {document['algo']} on {document['env']}: {runs} runs at once")
+
+
 def outcome(unit: Unit, code: int) -> str:
     """What became of a run, in a few words."""
     if plan.state_of(unit) == "finished":
-        return f"return {score(unit.path, unit.document['steps']):.1f}"
+        found = score(unit.path, unit.document["steps"])
+        return f"return {found:.1f}" if abs(found) >= 100 else f"return {found:.4g}"
     if code >= executors.LOST:
         return "lost: its process was killed"
     return f"failed: {status(unit.path).get('error') or f'exit code {code}'}"
