@@ -70,6 +70,7 @@ ONLY = {  # a layer and all that it may import of ours, itself aside
     "plots": set(),
     "report": {"stats", "plots"},
     "stats": set(),
+    "theory": {"core", "envs"},
     "board": set(),
     "segments": {"errors"},
     "presets": {"errors"},

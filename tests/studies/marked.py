@@ -43,7 +43,8 @@ class Driven:
         self.folder, self.mark = folder, uuid.uuid4().hex
         (folder / "mine.toml").write_text(TABLE)
         argv = ("study", "run", "mine.toml", "--checkpoint-every=0s", *words)
-        env = environment(**{MARK: self.mark})
+        # else Ray's workers stand behind everyone else on the machine
+        env = environment(**{MARK: self.mark, "RAY_worker_niceness": "0"})
         self.process = start(*argv, cwd=folder, env=env)
 
     def all(self) -> dict[int, str]:

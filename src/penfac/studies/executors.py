@@ -10,6 +10,7 @@ import importlib.util
 import io
 import logging
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -73,6 +74,17 @@ def check_ray() -> None:
         raise ConfigError('--on ray: needs pip install "penfac[ray]"')
 
 
+def check_address(address: str | None) -> None:
+    """Ray itself would look for minutes for who is not there."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(f"--address {address}: {error}") from None
+
+
 def on_ray(units: list[Unit], address: str | None, limits: Limits, poll: Poll) -> Ended:
     """Ray tasks on a cluster, or on one of this machine that we start."""
     import ray
@@ -80,6 +92,7 @@ def on_ray(units: list[Unit], address: str | None, limits: Limits, poll: Poll) -
 
     ours = not ray.is_initialized()
     if ours:
+        check_address(address)
         heard = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(

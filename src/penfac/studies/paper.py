@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penfac import presets
+from penfac.algos import ALGORITHMS
 from penfac.configs import nearest
 from penfac.errors import ConfigError
 from penfac.studies.claims import Claim
@@ -141,7 +142,8 @@ def ablation(fidelity: str) -> Study:
 
 def learning_rate(fidelity: str) -> Study:
     """Ten times the step, with the trust region and without."""
-    usual = {"authors": 1e-4, "tuned": 3e-4}[fidelity]
+    default = ALGORITHMS["penfac"].config().actor_lr
+    usual = presets.preset("penfac", fidelity, CHEETAH).get("actor_lr", default)
     large: dict[str, Any] = {"actor_lr": 10 * usual}
     free: dict[str, Any] = {"trust_region": False}
     return Study(

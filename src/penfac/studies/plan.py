@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import penfac
-from penfac.configs import from_values
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
 from penfac.learners import documents, learner_document, learners_of
 from penfac.request import IDENTITY, Request, differences, resolve, versions
@@ -308,12 +307,3 @@ def at(study: Study, **changed: Any) -> Study:
         if value < 1:
             raise ConfigError(f"--{key.replace('_', '-')} {value}: needs at least 1")
     return dataclasses.replace(study, **given)
-
-
-def config_of(unit: Unit) -> Any:
-    """The config of a unit's algorithm, as it learns with it."""
-    from penfac.algos import ALGORITHMS
-
-    return from_values(
-        ALGORITHMS[unit.document["algo"]].config, unit.document["config"]
-    )

@@ -1,0 +1,138 @@
+"""`penfac theory`: the paper's statements, both sides computed."""
+
+import textwrap
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from penfac.cli.app import Json, app, reply
+from penfac.configs import nearest
+from penfac.errors import ConfigError, StorageError
+
+
+@app.command()
+def theory(
+    name: Annotated[
+        str | None, typer.Argument(help="One statement; without it, all.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="A .png: the statement's figure.")
+    ] = None,
+    json_: Json = False,
+) -> int:
+    """The paper's statements, each with both sides computed: which hold, which fail."""
+    if name is None:
+        if picture is not None:
+            raise ConfigError("--picture: name the statement whose figure is meant")
+        return reply(json_, lambda: every(quiet=json_), print_table)
+    statement = named(name)
+    if picture is not None and picture.suffix.lower() != ".png":
+        raise ConfigError(f"--picture {picture}: needs a name that ends in .png")
+
+    def work() -> dict[str, Any]:
+        from penfac.theory.statements import as_document, checked
+
+        document = as_document(statement, *checked(statement))
+        if picture is not None:
+            document["picture"] = str(draw(statement, picture))
+        return document
+
+    return reply(json_, work, print_one)
+
+
+def named(name: str) -> Any:
+    from penfac.theory.statements import STATEMENTS
+
+    if name not in STATEMENTS:
+        close = nearest(name, STATEMENTS, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ConfigError(
+            f"{name}: no such statement{hint} (`penfac theory` lists them all)"
+        )
+    return STATEMENTS[name]
+
+
+def every(quiet: bool) -> list[dict[str, Any]]:
+    """All statements in turn; a terminal is told which one is at work."""
+    from penfac import terminal
+    from penfac.theory.statements import STATEMENTS, as_document, checked
+
+    documents = []
+    with terminal.console.status("") as status:
+        if quiet:
+            status.stop()
+        for statement in STATEMENTS.values():
+            status.update(statement.name)
+            documents.append(as_document(statement, *checked(statement)))
+    return documents
+
+
+def draw(statement: Any, file: Path) -> Path:
+    from penfac.theory.statements import picture
+
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(picture(statement))
+    except OSError as error:
+        raise StorageError(f"{file}: {error.strerror}") from None
+    return file
+
+
+def verdict(document: dict[str, Any]) -> str:
+    return "holds" if document["holds"] else "FAILS"
+
+
+def print_table(documents: list[dict[str, Any]]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from penfac import terminal
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for head in ("statement", "what it says", "", "", "", "", "", ""):
+        table.add_column(head, no_wrap=head == "statement")
+    for column, head in zip(
+        table.columns[2:], ("left", "", "right", "gap", "verdict", "s"), strict=True
+    ):
+        column.header, column.no_wrap = head, True
+        column.justify = "left" if head == "verdict" else "right"
+    for d in documents:
+        mark = "" if d["printed"] else " *"
+        sides = (f"{d['left']:.4g}", d["relation"], f"{d['right']:.4g}")
+        row = (d["name"] + mark, d["says"], *sides, f"{d['gap']:.1e}", verdict(d))
+        table.add_row(*map(escape, row), f"{d['seconds']:.1f}")
+    terminal.console.print(table)
+    failed = sum(not d["holds"] for d in documents)
+    spent = sum(d["seconds"] for d in documents)
+    terminal.say(
+        f"\n{len(documents)} statements, {failed} fail, {spent:.0f} s. "
+        "* not printed in the paper: a sharper, wider or corrected form.\n"
+        "`penfac theory NAME` explains one; docs/theory.md tells them all."
+    )
+
+
+def print_one(document: dict[str, Any]) -> None:
+    from penfac import terminal
+
+    who = "printed" if document["printed"] else "not printed, a form of ours"
+    lines = [
+        f"{document['name']} ({document['where']}; {who}): {verdict(document)}",
+        "",
+        document["says"],
+        "",
+        *textwrap.wrap(document["about"], 96),
+        "",
+    ]
+    sides = {
+        f"left: {document['left_is']}": document["left"],
+        f"right: {document['right_is']}": document["right"],
+        "gap": document["gap"],
+        **document["numbers"],
+    }
+    width = max(map(len, sides))
+    lines += [f"  {key:<{width}}  {value:.6g}" for key, value in sides.items()]
+    lines.append(f"\nclaimed: left {document['relation']} right")
+    if "picture" in document:
+        lines.append(f"picture: {document['picture']}")
+    terminal.say("\n".join(lines))

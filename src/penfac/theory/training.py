@@ -1,0 +1,38 @@
+"""The step that training takes: the gradient of its own loss, over a sample."""
+
+import numpy as np
+from scipy.special import ndtri
+
+
+def training_step(rule: str, advantage: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """Minus the gradient in mu of `toward_loss`, a mean over the sample [N, m] of
+    b = a - mu: what one state contributes to a step of CACLA, CAC or SPG."""
+    import jax
+    import jax.numpy as jnp
+
+    from penfac.core.actor import ACTOR_RULES, actor_weight, toward_loss
+
+    with jax.enable_x64(True):
+        action = jnp.asarray(moved, jnp.float64)
+        judged = jnp.asarray(advantage, jnp.float64)
+        weight = actor_weight(judged, ACTOR_RULES[rule]) / len(moved)
+
+        def loss(mean):
+            return toward_loss(jnp.broadcast_to(mean, action.shape), action, weight)
+
+        return -np.asarray(jax.grad(loss)(jnp.zeros(action.shape[1])))
+
+
+def midpoints(n: int) -> np.ndarray:
+    """(i + 1/2) / n: n uniform numbers, spread as evenly as can be."""
+    return (np.arange(n) + 0.5) / n
+
+
+def normal_grid(n: int) -> np.ndarray:
+    """[n, 1]: the quantiles of N(0, 1) at the midpoints, a sample without chance."""
+    return ndtri(midpoints(n))[:, None]
+
+
+def standard_error(terms: np.ndarray) -> float:
+    """Of the mean of independent vectors [N, m], as one length."""
+    return float(np.sqrt(terms.var(axis=0, ddof=1).sum() / len(terms)))
