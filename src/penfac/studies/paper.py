@@ -30,8 +30,8 @@ def arm(name: str, fidelity: str, algo: str = "penfac", note: str = "", **settin
 
 
 def baselines(fidelity: str) -> tuple[Arm, ...]:
-    """PeNFAC and what it is compared with. The two flavours of DDPG differ by what the
-    paper says of them: n-step returns, and exploration in the space of parameters."""
+    """PeNFAC and what it is compared with. Tuned, the two flavours of DDPG differ by what
+    the paper says of them: n-step returns, and exploration in the space of parameters."""
     ddrl = arm("ddpg-ddrl", "ddrl", "ddpg")
     openai = arm("ddpg-baselines", "baselines", "ddpg")
     if fidelity == "tuned":
@@ -310,9 +310,9 @@ def critic_error(fidelity: str) -> Study:
         "critic_hidden": [],
         "actor_output": "linear",
         "optimiser": "sgd",
-        "actor_lr": 1e-2,
-        "critic_lr": 1e-1,
-        "q_lr": 1e-2,
+        "actor_lr": 1e-3,
+        "critic_lr": 1e-2,
+        "q_lr": 1e-3,
         "sigma": 0.3,
     }
     return Study(
