@@ -38,7 +38,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 slow: $(VENV)/.peers
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 check: lint types
 
