@@ -1,6 +1,7 @@
 """A study as folders: what is written, what may join it, what is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
 from penfac.request import check_document
 from penfac.runs import Lock, read_config
 from penfac.studies import plan, runner
+from penfac.studies.claims import Claim
 from penfac.studies.spec import Arm
 
 EXECUTE = runner.execute
@@ -184,16 +186,29 @@ def test_one_seed_and_then_more_is_refused():
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"study": small(title="another")}, "study.title: Wide or narrow -> another"),
-        ({"study": small(steps=400)}, "study.steps: 300 -> 400"),
-        ({"study": small(eval_every=50)}, "study.eval_every: 100 -> 50"),
-        ({"study": small(arms=small().arms[::-1])}, "study.arms"),
+        ({"study": small(name="another")}, "name: small -> another"),
+        ({"study": small(steps=400)}, "steps: 300 -> 400"),
+        ({"study": small(eval_every=50)}, "eval_every: 100 -> 50"),
+        ({"study": small(arms=small().arms[::-1])}, "arms"),
         ({"on": "device"}, "on: auto -> device"),
     ],
 )
 def test_another_study_in_the_folder_is_refused(given, why):
     run_study(HOME)
     refused(f"holds another study .*{why}", **given)
+
+
+def test_words_and_claims_may_change_and_the_new_ones_are_kept():
+    """They reach no run: what is there stays, and is judged by what is said now."""
+    run_study(HOME)
+    runs = snapshot(GROUP)
+    claims = (Claim("Narrow is better.", ("narrow above wide",)),)
+    noted = replace(small().arms[0], note="as far as it goes")
+    arms = (noted, *small().arms[1:])
+    run_study(HOME, small(title="another", claims=claims, arms=arms))
+    study = plan.study_of(plan.read_document(HOME))
+    assert (study.title, study.claims, study.arms) == ("another", claims, arms)
+    assert snapshot(GROUP) == runs
 
 
 def test_a_study_begun_on_a_device_keeps_its_engine_whoever_runs_it():

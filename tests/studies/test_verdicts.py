@@ -143,3 +143,11 @@ def test_power_says_what_so_many_seeds_can_see():
         "with 20 seeds an arm and 1 comparison a difference of 0.9"
         in verdict("a above b", NEAR)["power"]
     )
+
+
+def test_p_is_that_of_the_verdict():
+    """Of the opposite where it is contradicted: a p of 1 beside that would mislead."""
+    (row,) = verdict("b above a", FAR)["comparisons"]
+    assert row["verdict"] == "contradicted"
+    assert row["p"] == pytest.approx(stats.welch_p(FAR["a"], FAR["b"]))
+    assert row["p_holm"] == row["p"]

@@ -85,6 +85,14 @@ def performance(name: str, env: str, figure: int) -> Callable[[str], Study]:
 # --- Figure 4 ----------------------------------------------------------------------------
 
 
+def noted(name: str, fidelity: str) -> str:
+    if (name, fidelity) == ("no-batch-norm", "tuned"):
+        return (
+            "without the running statistics that `tuned` has in the place of batch norm"
+        )
+    return ""
+
+
 def ablation(fidelity: str) -> Study:
     arms = presets.arms("ablation")
     needed = ("no-lambda-returns", "no-fitted-iteration")
@@ -95,7 +103,7 @@ def ablation(fidelity: str) -> Study:
     return Study(
         "fig4",
         "Which components of PeNFAC contribute the most",
-        tuple(arm(name, fidelity, **own) for name, own in arms.items()),
+        tuple(arm(name, fidelity, note=noted(name, fidelity), **own) for name, own in arms.items()),
         (CHEETAH,),
         (
             Claim(

@@ -145,14 +145,18 @@ def joined(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> dict[str, 
     seeds = [*old["seeds"], *(s for s in new["seeds"] if s not in old["seeds"])]
     if len(old["seeds"]) == 1 and len(seeds) > 1:
         raise ConfigError(f"{folder}: was begun with one seed; choose --name")
-    return old | {"seeds": seeds}
+    return old | {"seeds": seeds, "study": new["study"]}
 
 
 def what(document: dict[str, Any]) -> dict[str, Any]:
-    """What may not change; how many seeds a study has unless told may."""
-    whole = spec.to_table(study_of(document))  # what older ones leave out is added
-    study = {k: v for k, v in whole.items() if k != "seeds"}
-    return {"study": study, "on": document["on"]}
+    """What may not change: all that a run learns from. Words and claims may."""
+    table = spec.to_table(study_of(document))  # what older ones leave out is added
+    keys = ("name", "fidelity", "envs", "steps", "eval_every", "eval_episodes")
+    arms = [
+        {key: value for key, value in arm.items() if key != "note"}
+        for arm in table["arms"]
+    ]
+    return {key: table[key] for key in keys} | {"arms": arms, "on": document["on"]}
 
 
 def write(folder: Path, document: dict[str, Any]) -> None:

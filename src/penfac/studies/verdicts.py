@@ -54,7 +54,10 @@ def judge(claim: Claim, envs: Sequence[str], arms: Sequence[str], look: Look) ->
     for row in rows:
         if row["verdict"] != "not run":
             finding, p, q = next(verdicts)
-            row |= {"p_holm": p, "verdict": verdict(finding, p, q)}
+            word = verdict(finding, p, q)
+            row |= {"verdict": word, "p_holm": p}
+            if word == "contradicted":  # the p of what it says
+                row |= {"p": finding.against, "p_holm": q}
     return {
         "words": claim.words,
         "where": claim.where,
