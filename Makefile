@@ -46,7 +46,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check src tests examples
 	$(BIN)/ruff format --check src tests examples
 
-types: $(VENV)/.dev
+types: $(VENV)/.peers
 	$(BIN)/pyright
 
 bench: $(VENV)/.peers
