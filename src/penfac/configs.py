@@ -108,9 +108,9 @@ def from_values(cls: type, values: dict[str, Any]) -> Any:
 
 def as_field(value: Any, kind: Any) -> Any:
     """A checked value as the field holds it: a list as a tuple, an int as its float."""
-    if isinstance(value, list):
-        return tuple(value)
     floats = kind is float or float in typing.get_args(kind)
+    if isinstance(value, list | tuple):
+        return tuple(map(float, value) if floats else value)
     return float(value) if floats and isinstance(value, int) else value
 
 
@@ -133,7 +133,10 @@ def check_type(key: str, value: Any, kind: Any) -> None:
             raise ConfigError(f"{key} = {value}: is one of {', '.join(args)}")
         return
     if origin is tuple:
-        right = isinstance(value, tuple | list) and all(type(v) is int for v in value)
+        allowed = (int, float) if float in args else (int,)
+        right = isinstance(value, tuple | list) and all(
+            type(v) in allowed for v in value
+        )
     elif kind is float:
         right = isinstance(value, int | float) and not isinstance(value, bool)
     else:

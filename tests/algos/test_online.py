@@ -10,6 +10,7 @@ import pytest
 import oracles
 from penfac.algos import online
 from penfac.algos.online_config import Config, Numbers, Plan
+from penfac.errors import ConfigError
 from penfac.policy import mean_action, tile_indices
 from penfac.types import Transitions
 
@@ -239,6 +240,25 @@ def test_dpg_with_compatible_features_is_written_out(shape, make):
     close(doubles(new.critic), minus(critic, cfg.critic_lr, fit))
 
 
+@pytest.mark.parametrize("shape", [LINEAR, {}], ids=["linear", "network"])
+def test_spg_with_compatible_features_is_written_out(shape, make):
+    """w and V move as DPG's; theta by (a - mu) . J w times (a - mu) J, whichever way."""
+    made = make(actor_update="spg", spg_critic="compatible", **shape)
+    cfg, state = made.cfg, with_w(made)
+    actor, w = doubles(state.actor), doubles(state.w)
+    for seed in range(4):
+        batch = one_step(1.5, seed=seed)
+        new, _ = made.step(batch, state)
+        mean, jac = jacobian(actor, row(batch, "obs"), cfg)
+        apart = row(batch, "action")[0] - mean
+        said = apart @ jac @ flat(w)  # Q(s, a) - V(s)
+        moved = flat(actor) + cfg.actor_lr * said * (apart @ jac)
+        close(flat(doubles(new.actor)), moved)
+        up_q = make(actor_update="dpg", **shape)
+        beside, _ = up_q.step(batch, state)
+        close((new.w, new.critic), (beside.w, beside.critic))
+
+
 def test_dpg_starts_without_a_direction(make):
     """w = 0: the first step moves w and V, not the actor."""
     made = make(actor_update="dpg")
@@ -314,6 +334,20 @@ def test_with_tiles_v_is_learned_where_tiles_are_shared(make):
     far = batch._replace(obs=-10 * jnp.sign(batch.obs))
     _, there = made.step(far, state)
     np.testing.assert_allclose(there.td_error, first.td_error - bias, rtol=1e-5)
+
+
+def test_tiles_lie_over_the_box_that_is_given(make):
+    made = make(**TILES, tile_box=(-1.0, 2.0, 0.0, 4.0, -7.0, 7.0))
+    assert made.plan.tiling.low == (-1.0, 0.0, -7.0)
+    assert made.plan.tiling.high == (2.0, 4.0, 7.0)
+    with pytest.raises(ConfigError, match="3 components, needs 6 numbers"):
+        make(**TILES, tile_box=(-1.0, 2.0))
+
+
+@pytest.mark.parametrize("box", [(1.0,), (1.0, 1.0), (0.0, float("inf"))])
+def test_a_box_that_is_none_is_refused(box):
+    with pytest.raises(ConfigError, match="needs low,high of each component in turn"):
+        online.check(Config(tile_box=box))
 
 
 def test_with_tiles_the_deployed_policy_is_mu(make):

@@ -285,7 +285,7 @@ SHAPING = {  # arms that differ in one of these do not share a program
     "nfac": BY_EPISODES,
     "cacla": ONLINE,
     "cac": ONLINE,
-    "spg": ONLINE,
+    "spg": ONLINE | {"spg_critic"},
     "dpg": ONLINE | {"q"},
     "ddpg": NETWORKS | WORLDS | REPLAY,
     "td3": NETWORKS | WORLDS | REPLAY,
@@ -295,14 +295,14 @@ SHAPING = {  # arms that differ in one of these do not share a program
 OFF = {  # what another setting has switched off, and so changes nothing at all
     "penfac": WORLDS,
     "nfac": WORLDS | {"beta_start", "beta_min", "beta_max", "early_stop"},
-    "cacla": TILES | {"q"},
-    "cac": TILES | {"q"},
+    "cacla": TILES | {"q", "spg_critic"},
+    "cac": TILES | {"q", "spg_critic"},
     "spg": TILES | {"q"},
-    "dpg": TILES,
+    "dpg": TILES | {"spg_critic"},
     "ddpg": EPISODES | {"ou_theta", "ou_dt"},
     "td3": EPISODES | {"ou_theta", "ou_dt"},
     "ppo": EPISODES,
-    "cacla tiles": {"q"},
+    "cacla tiles": {"q", "spg_critic"},
 }
 
 
@@ -312,7 +312,7 @@ def others(kind, value) -> list:
     if typing.get_origin(kind) is typing.Literal:
         found = list(args)
     elif typing.get_origin(kind) is tuple:
-        found = [(5,)]
+        found = [tuple(kind(5) for kind in args[:1])]
     elif kind is bool:
         found = [not value]
     elif kind is int:
@@ -352,7 +352,7 @@ def test_what_shapes_a_program_and_what_is_a_number(name):
             if numbers(cfg) != numbers(other):
                 moving.add(field)
     untried = known_fields(algo.config).keys() - tried
-    assert untried <= {"features", "normalise"}  # valid in company alone
+    assert untried <= {"features", "normalise", "tile_box"}  # valid in company alone
     assert shaping == SHAPING[name] - untried
     assert tried - shaping - moving == OFF.get(name, set())
     floats = {f for f, kind in known_fields(algo.config).items() if kind is float}

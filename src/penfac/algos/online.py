@@ -212,7 +212,8 @@ def judged_by_v(
 def judged_by_compatible_q(
     state: State, batch: Transitions, inputs: Inputs, plan: Plan, numbers: Numbers
 ) -> Judged:
-    """DPG: Q = compatible features . w + V; of V(s') only, for mu acts there  (Eq. 3)."""
+    """Q = compatible features . w + V; of V(s') only, for mu acts there. DPG climbs it
+    (Eq. 3); SPG weighs the action that was played by what Q says of it  (Eq. 1)."""
     v = lambda critic, obs: through(critic, obs, inputs, plan)[..., 0]  # noqa: E731
     before, after = v(state.critic, batch.obs), v(state.critic, batch.next_obs)
 
@@ -230,14 +231,15 @@ def judged_by_compatible_q(
     critic_grad = jax.grad(
         lambda c: value_loss(v(c, batch.obs), before + delta, batch.mask)
     )(state.critic)
-    actor_grad = jax.grad(
-        lambda a: (
-            -jnp.sum(
-                weight
-                * jnp.sum(actor_mean(a, batch.obs, inputs, plan) * direction, axis=1)
-            )
-        )
-    )(state.actor)
+    toward = weight * actor_weight(q - before, numbers.rule)
+    up = weight * numbers.up_q
+
+    def actor_loss(actor):
+        mean = actor_mean(actor, batch.obs, inputs, plan)
+        climbed = jnp.sum(up * jnp.sum(mean * direction, axis=1))
+        return toward_loss(mean, batch.action, toward) - climbed
+
+    actor_grad = jax.grad(actor_loss)(state.actor)
     return Judged(delta, critic_grad, actor_grad, w_grad, jnp.bool_(True))
 
 

@@ -35,6 +35,7 @@ class Config:
 
     # critic: V; with dpg a Q of compatible features upon it, or a network
     q: Literal["compatible", "network"] = "compatible"
+    spg_critic: Literal["v", "compatible"] = "v"  # of spg: as CACLA's, or DPG's Q
     critic_lr: float = 1e-3
     q_lr: float = 1e-3  # of the compatible features
 
@@ -55,6 +56,9 @@ class Config:
     tile_memory: int = 4096  # features; grids that need more share them by hashing
     tile_low: float = -5.0  # the side of the box that is tiled, for a component that
     tile_high: float = 5.0  # ... the environment gives no bounds for
+    tile_box: tuple[
+        float, ...
+    ] = ()  # low and high of each component instead of all that
     actor_hidden: tuple[int, ...] = (64, 64)  # none: linear in the features
     critic_hidden: tuple[int, ...] = (64, 64)
     activation: Literal["leaky_relu", "relu", "tanh"] = "leaky_relu"
@@ -94,6 +98,11 @@ def check(cfg: Config) -> None:
         raise ConfigError(
             f"tile_low = {cfg.tile_low}: needs to be below tile_high = {cfg.tile_high}"
         )
+    sides = list(zip(cfg.tile_box[::2], cfg.tile_box[1::2], strict=False))
+    if len(cfg.tile_box) % 2 or not all(-math.inf < a < b < math.inf for a, b in sides):
+        raise ConfigError(
+            f"tile_box = {list(cfg.tile_box)}: needs low,high of each component in turn"
+        )
     if cfg.features == "tiles" and cfg.normalise == "running":
         raise ConfigError(
             "normalise = running: tiles would move under what was learned; "
@@ -123,6 +132,7 @@ class Numbers(NamedTuple):
     gamma: Scalar
     bootstrap: Scalar  # 1: a time limit is not an end; 0: it is
     rule: ActorRule
+    up_q: Scalar  # 1: the actor climbs Q; 0: it follows the rule
     actor_lr: Scalar
     critic_lr: Scalar
     q_lr: Scalar
@@ -153,18 +163,33 @@ class Plan(NamedTuple):
 
 
 def plan(cfg: Config, spec: EnvSpec) -> Plan:
-    low, high = box(cfg, spec)
-    tiles = Tiling(low, high, cfg.tilings, cfg.tiles, cfg.tile_memory)
+    tiling = None
+    if cfg.features == "tiles":
+        tiling = Tiling(*box(cfg, spec), cfg.tilings, cfg.tiles, cfg.tile_memory)
     return Plan(
         **network_plan(cfg, spec),
         optimiser=cfg.optimiser,
-        tiling=tiles if cfg.features == "tiles" else None,
-        q=cfg.q if cfg.actor_update == "dpg" else None,
+        tiling=tiling,
+        q=kind_of_q(cfg),
     )
 
 
+def kind_of_q(cfg: Config) -> str | None:
+    if cfg.actor_update == "spg" and cfg.spg_critic == "compatible":
+        return "compatible"
+    return cfg.q if cfg.actor_update == "dpg" else None
+
+
 def box(cfg: Config, spec: EnvSpec) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """What is tiled: the environment's own bounds where it has some."""
+    """What is tiled: the box that was given, else the environment's own bounds where it
+    has some."""
+    if cfg.tile_box:
+        if len(cfg.tile_box) != 2 * spec.obs_dim:
+            raise ConfigError(
+                f"tile_box = {list(cfg.tile_box)}: {spec.id} has {spec.obs_dim} "
+                f"components, needs {2 * spec.obs_dim} numbers"
+            )
+        return cfg.tile_box[::2], cfg.tile_box[1::2]
     nothing = np.full(spec.obs_dim, np.nan)
     low = nothing if spec.obs_low is None else np.asarray(spec.obs_low, float)
     high = nothing if spec.obs_high is None else np.asarray(spec.obs_high, float)
@@ -182,6 +207,7 @@ def numbers(cfg: Config) -> Numbers:
         gamma=f(cfg.gamma),
         bootstrap=f(cfg.time_limit == "bootstrap"),
         rule=ActorRule(*map(f, rule)),
+        up_q=f(cfg.actor_update == "dpg"),
         actor_lr=f(cfg.actor_lr),
         critic_lr=f(cfg.critic_lr),
         q_lr=f(cfg.q_lr),

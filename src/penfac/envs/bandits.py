@@ -11,7 +11,7 @@ from penfac.envs.base import JaxEnv, Outcome
 from penfac.types import EnvSpec
 
 BEST = 0.5  # every component of the best action; actions span [-1, 1]
-DIMENSIONS = (5, 50)
+DIMENSIONS = (5, 10, 25, 50)  # 5 and 50 are the paper's
 EIGENVALUES = {
     "Round": lambda m: np.ones(m),
     "Oval": lambda m: np.where(np.arange(m) < m // 2, 0.1, 1.0),  # Silver's

@@ -9,10 +9,12 @@ from penfac.envs.classic import MOUNTAIN_CAR, PENDULUM
 from penfac.envs.lqr import LQR_ENV
 from penfac.envs.probes import PROBES
 from penfac.envs.roboschool.registration import IDS
+from penfac.envs.swingup import SWING_UP
 from penfac.errors import ConfigError
 
 BUILT_IN: dict[str, JaxEnv] = {
-    env.spec.id: env for env in (PENDULUM, MOUNTAIN_CAR, LQR_ENV, *PROBES, *BANDITS)
+    env.spec.id: env
+    for env in (PENDULUM, MOUNTAIN_CAR, SWING_UP, LQR_ENV, *PROBES, *BANDITS)
 }
 
 

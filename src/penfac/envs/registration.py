@@ -10,13 +10,18 @@ from gymnasium.envs.registration import register, registry
 HORIZONS = {
     "penfac/Pendulum-v0": 200,
     "penfac/MountainCarContinuous-v0": 999,
+    "penfac/InvertedPendulumSwingup-v0": 1000,
     "penfac/LQR-v0": 50,
     "penfac/ProbeConstant-v0": 1,
     "penfac/ProbeObservation-v0": 1,
     "penfac/ProbeDelay-v0": 2,
     "penfac/ProbeAction-v0": 1,
     "penfac/ProbeBoth-v0": 1,
-    **{f"penfac/{s}{m}-v0": 1 for s in ("Round", "Oval", "Ridge") for m in (5, 50)},
+    **{
+        f"penfac/{shape}{dimension}-v0": 1
+        for shape in ("Round", "Oval", "Ridge")
+        for dimension in (5, 10, 25, 50)
+    },
 }
 
 
