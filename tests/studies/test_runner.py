@@ -26,6 +26,7 @@ from penfac.studies.runner import How
 from penfac.studies.spec import Arm
 
 HOME = Path("study")
+BOTH = "penfac/ProbeBoth-v0"
 GROUP = Path("penfac-LQR-v0/penfac")
 # a step of Adam so long that the first update makes no numbers
 DIVERGES = Arm("diverges", settings=SETTINGS | {"critic_lr": 1e30, "actor_lr": 1e30})
@@ -84,6 +85,30 @@ def test_one_program_for_all_ends_as_processes_do(whole):
     before = snapshot(HOME)
     assert run_study(HOME, on="device").exit_code == 0
     assert unlocked(snapshot(HOME)) == unlocked(before)
+
+
+def test_without_an_accelerator_programs_share_the_cores(as_tests):
+    """Two environments are two programs, each in a process of its own; what they leave
+    is what one process leaves that runs one after the other."""
+    two, said = small(envs=(LQR, BOTH)), []
+    told = run_study(HOME, two, on="device", tell=said, processes=2)
+    assert (told.exit_code, told.counts["finished"]) == (0, 8)
+    assert len(said) == 9
+    assert not any(line.startswith("#") for line in said)  # nobody's own words
+    run_study(Path("alone"), two, on="device", processes=1)
+    ended_alike(HOME, Path("alone"))
+
+
+def test_a_program_whose_process_is_lost_is_tried_again(monkeypatch):
+    here(monkeypatch)
+    tried = []
+    monkeypatch.setattr(
+        executors, "run_group", lambda group, *_: tried.append(group.env) or 137
+    )
+    two = small(envs=(LQR, BOTH))
+    told = run_study(HOME, two, on="device", processes=2)
+    assert (told.exit_code, len(told.failed)) == (9, 8)
+    assert sorted(tried) == sorted([LQR, BOTH] * (1 + executors.RETRIES))
 
 
 def test_a_run_of_a_study_is_what_train_makes_of_that_arm_and_seed(whole):

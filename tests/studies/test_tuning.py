@@ -45,6 +45,18 @@ def test_every_arm_is_searched_alike_and_the_table_runs(tmp_path, space):
         assert config["sigma"] == {"wide": 0.4, "narrow": 0.1}[unit.arm]
 
 
+def test_searches_on_several_cores_find_what_one_process_finds(tmp_path, space):
+    """... where there is no accelerator, and programs of many learners were asked for."""
+    alone, _ = tune(tmp_path / "alone", space, [])
+    said = []
+    search = Search(configs=2, halvings=0, space=space, processes=2)
+    spread, code = tuning.tune_study(
+        small(), (1000,), tmp_path / "spread", search, "device", Limits(at_once=8),
+        said.append,
+    )  # fmt: skip
+    assert (spread, code, len(said)) == (alone, 0, 2)
+
+
 @pytest.mark.slow
 def test_a_search_that_was_stopped_goes_on_and_finds_the_same(tmp_path, space):
     one = small(arms=small().arms[:1], claims=())

@@ -50,23 +50,28 @@ def run_unit(path: Path, document: dict[str, Any], limits: Limits) -> int:
 
 def local(units: list[Unit], count: int, limits: Limits, poll: Poll) -> Ended:
     """A process a core, which takes run after run."""
-    waiting = {str(unit): unit for unit in units}
-    for _ in range(RETRIES + 1):
-        tasks = [
-            Task(name, run_unit, (unit.path, unit.document, limits))
-            for name, unit in waiting.items()
-        ]
+    named = {str(unit): unit for unit in units}
+    tasks = [
+        Task(name, run_unit, (unit.path, unit.document, limits))
+        for name, unit in named.items()
+    ]
+    for name, code in with_retries(tasks, count, poll):
+        yield named[name], code
+
+
+def with_retries(
+    tasks: list[Task], count: int, poll: Poll
+) -> Generator[tuple[str, int]]:
+    """Names and exit codes as tasks end; one whose process was lost is tried again."""
+    waiting = {task.name: task for task in tasks}
+    for left in range(RETRIES, -1, -1):
         lost = {}
-        for name, code in run_tasks(tasks, count, poll):
-            if code >= LOST:
+        for name, code in run_tasks(list(waiting.values()), count, poll):
+            if code >= LOST and left:
                 lost[name] = waiting[name]
             else:
-                yield waiting[name], code
+                yield name, code
         waiting = lost
-        if not waiting:
-            return
-    for unit in waiting.values():
-        yield unit, LOST
 
 
 def check_ray() -> None:
@@ -130,6 +135,37 @@ def on_ray(units: list[Unit], address: str | None, limits: Limits, poll: Poll) -
 def _on_ray(path: Path, document: dict[str, Any], limits: Limits) -> int:
     share_programs()
     return run_unit(path, document, limits)
+
+
+def run_group(group: Group, limits: Limits) -> int:
+    """The runs of one group as one program, in whatever process this is."""
+    try:
+        found = run(group.folder, group.document, limits, Listener(), fresh=False)
+        return found.exit_code
+    except PenfacError as error:
+        return error.exit_code
+
+
+def on_cores(
+    groups: list[Group], units: list[Unit], count: int, limits: Limits, poll: Poll
+) -> Ended:
+    """Where there is no accelerator: a program a core."""
+    own = {
+        str(g.folder): [u for u in units if g.folder in u.path.parents] for g in groups
+    }
+    tasks = [
+        Task(str(group.folder), run_group, (group, limits))
+        for group in groups
+        if own[str(group.folder)]
+    ]
+    for name, code in with_retries(tasks, count, poll):
+        yield from ((unit, code) for unit in own[name])
+
+
+def accelerated() -> bool:
+    import jax
+
+    return jax.default_backend() != "cpu"
 
 
 def on_device(

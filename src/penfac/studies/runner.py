@@ -146,12 +146,14 @@ def execute(
     interruption: Interruption,
     tell: Tell,
 ) -> executors.Ended:
+    count = how.processes or len(cores())
     if how.on == "device":
         found = plan.groups(folder, document)
-        return executors.on_device(found, todo, limits, Telling(tell))
+        if len(found) == 1 or count == 1 or executors.accelerated():
+            return executors.on_device(found, todo, limits, Telling(tell))
+        return executors.on_cores(found, todo, count, limits, interruption.poll)
     if how.on == "ray":
         return executors.on_ray(todo, how.address, limits, interruption.poll)
-    count = how.processes or len(cores())
     return executors.local(todo, count, limits, interruption.poll)
 
 

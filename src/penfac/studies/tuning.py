@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from penfac import tune
-from penfac.errors import ConfigError
+from penfac.errors import ConfigError, PenfacError
 from penfac.events import Limits, Listener
 from penfac.interruption import Interruption, StopRequested
 from penfac.request import Request
 from penfac.runs import RunFolder, storage
 from penfac.space import as_toml
+from penfac.studies import executors
 from penfac.studies.spec import Arm, Study, check
 from penfac.tune import Search
+from penfac.workers import Task, cores, run_tasks
 
 FILE = "settings.toml"
 Table = dict[str, dict[str, dict[str, Any]]]  # by environment and arm
@@ -38,51 +40,71 @@ def tune_study(
 
     Returns the table, and the exit code of a search that was stopped or failed."""
     found: Table = {}
+    cells = {
+        (env, arm.name): arm_request(study, env, arm, seeds, on, folder)
+        for env in study.envs
+        for arm in study.arms
+    }
     with Interruption(limits.stop_after) as interruption:
-        for env in study.envs:
-            for arm in study.arms:
+        try:
+            if on == "device" and limits.at_once and not executors.accelerated():
+                search_on_cores(list(cells.values()), search, limits, interruption)
+            for (env, arm), request in cells.items():
                 within = dataclasses.replace(limits, stop_after=interruption.left())
-                home = folder / re.sub(r"[^A-Za-z0-9.-]+", "-", env) / arm.name
-                request = arm_request(study, env, arm, seeds, on, home)
-                done = one_search(home, request, search, within)
+                done = one_search(request, search, within)
                 if done.preset is None:
-                    write(folder, found)
                     return found, done.exit_code or 1
-                found.setdefault(env, {})[arm.name] = done.settings[str(done.best)]
-                tell(f"{env} {arm.name}: {told(done)}")
+                found.setdefault(env, {})[arm] = done.settings[str(done.best)]
+                tell(f"{env} {arm}: {told(done)}")
                 write(folder, found)
-                try:
-                    interruption.poll()
-                except StopRequested as stop:
-                    return found, stop.exit_code
+                interruption.poll()
+        except StopRequested as stop:
+            return found, stop.exit_code
     return found, 0
 
 
 def arm_request(
-    study: Study, env: str, arm: Arm, seeds: tuple[int, ...], on: str, home: Path
+    study: Study, env: str, arm: Arm, seeds: tuple[int, ...], on: str, folder: Path
 ) -> Request:
     return Request(
         env=env,
         algo=arm.algo,
         preset=arm.preset,
-        settings=arm.settings,
+        settings=arm.settings | arm.on.get(env, {}),
         steps=study.steps,
         seeds=seeds,
         eval_every=study.eval_every or max(1, study.steps // 10),
         eval_episodes=study.eval_episodes,
         on=on,
-        out=home,
+        out=folder / re.sub(r"[^A-Za-z0-9.-]+", "-", env) / arm.name,
         name="search",
     )
 
 
-def one_search(
-    home: Path, request: Request, search: Search, limits: Limits
-) -> tune.Found:
-    folder = home / "tune" / request.algo / "search"
+def one_search(request: Request, search: Search, limits: Limits) -> tune.Found:
+    folder = request.out / "tune" / request.algo / "search"
     if folder.exists():
         return tune.resume(folder, limits, Listener())
     return tune.start(request, search, limits, Listener())
+
+
+def search_on_cores(
+    cells: list[Request], search: Search, limits: Limits, interruption: Interruption
+) -> None:
+    """Where there is no accelerator: a search a core, each one program. What they found
+    lies in their folders; one that failed tells why when it is asked again."""
+    limits = dataclasses.replace(limits, stop_after=interruption.left())
+    tasks = [Task(str(cell.out), search_code, (cell, search, limits)) for cell in cells]
+    count = search.processes or len(cores())
+    for _ in run_tasks(tasks, count, interruption.poll):
+        pass
+
+
+def search_code(cell: Request, search: Search, limits: Limits) -> int:
+    try:
+        return one_search(cell, search, limits).exit_code
+    except PenfacError as error:
+        return error.exit_code
 
 
 def told(found: tune.Found) -> str:
@@ -136,7 +158,12 @@ def with_settings(study: Study, table: Table) -> Study:
     arms = tuple(
         dataclasses.replace(
             arm,
-            on={env: own[arm.name] for env, own in table.items() if arm.name in own},
+            on=arm.on
+            | {
+                env: arm.on.get(env, {}) | own[arm.name]
+                for env, own in table.items()
+                if arm.name in own
+            },
         )
         for arm in study.arms
     )
