@@ -24,11 +24,11 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) -e ".[dev,device]"
+	$(PIP) -e ".[dev,device,onnx]"
 	@touch $@
 
 $(VENV)/.peers: $(VENV)/.dev
-	$(PIP) -e ".[dev,device,peers,pybullet,ray]"
+	$(PIP) -e ".[dev,device,onnx,peers,pybullet,ray]"
 	@touch $@
 
 train: $(VENV)/.core

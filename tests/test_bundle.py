@@ -148,7 +148,11 @@ def scalars(folder: Path) -> dict[tuple[int, str], float]:
         while data:
             (length,) = struct.unpack("<Q", data[:8])
             event = Event.FromString(data[12 : 12 + length])
-            values = {(event.step, v.tag): v.simple_value for v in event.summary.value}
+            values = {
+                (event.step, v.tag): v.simple_value
+                for v in event.summary.value
+                if not v.HasField("metadata")  # the settings
+            }
             assert not values.keys() & found.keys()
             found |= values
             data = data[16 + length :]

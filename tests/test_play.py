@@ -1,6 +1,7 @@
 """`penfac play` as a user calls it: a video, a strip, and one line where it cannot."""
 
 import json
+import time
 from pathlib import Path
 
 import imageio.v3 as imageio
@@ -10,6 +11,7 @@ from tests.faults.commands import TINY, command, command_alone
 
 from penfac.envs.opengl import choose_opengl
 from penfac.errors import ConfigError
+from penfac.play import Played, beside, show
 
 try:
     choose_opengl()
@@ -47,7 +49,7 @@ def test_a_video_and_a_strip(run, tmp_path):
     assert not list(tmp_path.rglob(".*"))
     judged = command("eval", run, "--episodes=1", "--json")
     first = json.loads(judged.out)["seeds"][0]
-    assert first["returns"][0] == pytest.approx(report["return"])
+    assert first["returns"][0] == pytest.approx(report["episodes"][0]["return"])
 
 
 def test_each_seed_has_its_own_episode(run, tmp_path):
@@ -60,10 +62,72 @@ def test_each_seed_has_its_own_episode(run, tmp_path):
     assert pictures.dtype == np.uint8
 
 
+def test_several_policies_side_by_side(run, tmp_path):
+    """Two runs: twice as wide, two rows, both told; the shorter one stands still."""
+    video, strip = tmp_path / "both.gif", tmp_path / "both.png"
+    both = [run / "seed-0", run / "seed-1"]
+    words = [f"--video={video}", f"--strip={strip}", "--size=160x120", "--json"]
+    done = command("play", *both, *words)
+    assert (done.code, done.err) == (0, "")
+    episodes = json.loads(done.out)["episodes"]
+    assert [row["run"] for row in episodes] == [str(folder) for folder in both]
+    assert [row["seed"] for row in episodes] == [0, 1]
+    frames = imageio.imread(video, index=None)
+    assert frames.shape[1:3] == (120, 320)
+    assert imageio.imread(strip).shape[0] == 240
+
+
+def frames_of(count: int, shade: int) -> Played:
+    pictures = [np.full((4, 6, 3), shade + t, np.uint8) for t in range(count)]
+    return Played(Path("a"), 0, pictures, 10.0, 0.0, "terminated")
+
+
+def test_who_has_ended_stands_still():
+    drawn = beside([frames_of(2, 0), frames_of(5, 100)])
+    assert [int(f[0, 0, 0]) for f in drawn] == [0, 1, 1, 1, 1]
+    assert [int(f[0, -1, 0]) for f in drawn] == [100, 101, 102, 103, 104]
+
+
+@pytest.mark.parametrize("closed_after", [None, 2])
+def test_a_window_shows_every_frame_until_it_is_closed(closed_after):
+    """A stand-in for matplotlib's window that counts what is drawn."""
+    drawn = []
+
+    class Window:
+        number = 1
+
+        def add_axes(self, _):
+            return self
+
+        def set_axis_off(self): ...
+
+        def imshow(self, _):
+            return self
+
+        def set_data(self, frame):
+            drawn.append(int(frame[0, 0, 0]))
+
+        def figure(self, **_):
+            return self
+
+        def pause(self, seconds):
+            time.sleep(seconds)
+            assert seconds <= 0.1
+
+        def fignum_exists(self, _):
+            return closed_after is None or len(drawn) < closed_after
+
+        def show(self):
+            drawn.append("waits")
+
+    show(Window(), frames_of(4, 0).frames, 10.0)
+    assert drawn == ([0, 1, 2, 3, "waits"] if closed_after is None else [0, 1])
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ([], "play: say where to, --video FILE.mp4 or --strip FILE.png"),
+        ([], "play: no window here, --video FILE.mp4 or --strip FILE.png"),
         (["--video=a.avi"], "--video a.avi: ends in .mp4, .webm, .gif"),
         (["--strip=a.jpg"], "--strip a.jpg: ends in .png"),
         (["--strip=a.png", "--seed=7"], "has no seed 7; it has 0, 1"),
@@ -72,7 +136,8 @@ def test_each_seed_has_its_own_episode(run, tmp_path):
         (["--strip=a.png", "--episode=-1"], "--episode -1: needs at least 0"),
     ],
 )
-def test_what_cannot_be_played_is_2(run, words, line):
+def test_what_cannot_be_played_is_2(run, words, line, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "agg")
     done = command("play", run, *words)
     assert done.code == 2
     assert line in done.line

@@ -24,6 +24,8 @@ from safetensors.numpy import save
 
 from penfac import runs
 from penfac.errors import CorruptFile, RunFolderBusy, StorageError
+from penfac.learners import Learner
+from penfac.recorder import board_settings
 from penfac.runs import Lock, RunFolder, create_folder, read_csv
 
 ROOT = Path(__file__).parents[1]
@@ -578,3 +580,28 @@ def test_events_can_be_read_back(folder):
         (100, "train/beta"): 2.0,
         (200, "train/loss"): 0.25,
     }
+
+
+def test_settings_are_listed_beside_the_last_judgement(tmp_path):
+    """As TensorBoard's own reader finds them: a number, a word, a list, yes or no."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+    document = {"algo": "penfac", "env": "A", "preset": "tuned"}
+    document["config"] = {"lam": 0.9, "hidden": [64, 64], "trust": True, "end": None}
+    home = RunFolder(tmp_path)
+    home.hparams = board_settings(document, Learner(None, 3, tmp_path))
+    home.scalars({"eval/mean_reward": 5.0}, 100)
+    home.close()
+    reader = EventAccumulator(str(tmp_path / "tb")).Reload()
+    content = reader.PluginTagToContent("hparams")
+    found = {tag: HParamsPluginData.FromString(data) for tag, data in content.items()}
+    started = found["_hparams_/session_start_info"].session_start_info.hparams
+    assert started["lam"].number_value == 0.9
+    assert started["seed"].number_value == 3
+    assert started["hidden"].string_value == "[64, 64]"
+    assert started["trust"].bool_value
+    assert "end" not in started
+    listed = found["_hparams_/experiment"].experiment.metric_infos
+    assert listed[0].name.tag == "eval/mean_reward"
+    assert reader.Scalars("eval/mean_reward")[-1].value == 5.0

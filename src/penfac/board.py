@@ -1,4 +1,4 @@
-"""Scalars for TensorBoard, without a thread of their own."""
+"""Scalars and settings for TensorBoard, without a thread of their own."""
 
 import socket
 import struct
@@ -12,7 +12,7 @@ class Board:
     """Events for TensorBoard. Written by the thread that trains: a disk that refuses is
     heard at once, where a writing thread of its own would die and its queue fill up."""
 
-    def __init__(self, folder: Path, step: int):
+    def __init__(self, folder: Path, step: int, hparams: dict[str, Any]):
         from tensorboardX.proto import event_pb2, summary_pb2
 
         self.events: Any = event_pb2  # messages that only exist at run time
@@ -24,11 +24,23 @@ class Board:
         # what an earlier process wrote from this step on does not count
         start = self.events.SessionLog(status=self.events.SessionLog.START)
         self._write(self.events.Event(step=step, session_log=start))
+        if hparams:
+            self._list(hparams)
 
     def scalars(self, values: dict[str, float], step: int) -> None:
         kind = self.summaries.Summary
         rows = [kind.Value(tag=k, simple_value=v) for k, v in values.items()]
         self._write(self.events.Event(step=step, summary=kind(value=rows)))
+        self.file.flush()
+
+    def _list(self, hparams: dict[str, Any]) -> None:
+        """Settings for the table of runs, beside the last judgement of each."""
+        from tensorboardX.summary import hparams as listed
+
+        metrics = {"eval/mean_reward": None, "eval/mean_ep_length": None}
+        experiment, session, _ = listed(hparams, metrics)
+        for summary in (experiment, session):
+            self._write(self.events.Event(summary=summary))
         self.file.flush()
 
     def _write(self, event: Any) -> None:

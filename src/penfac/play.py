@@ -1,6 +1,8 @@
-"""`penfac play`: a learned policy to look at, as a video or as a strip of pictures."""
+"""`penfac play`: learned policies to look at, side by side: in a window, as a video or as
+a strip of pictures."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,15 +36,41 @@ class Wish(NamedTuple):
 
 
 class Played(NamedTuple):
+    run: Path
+    seed: int
     frames: list[np.ndarray]
     per_second: float
     returned: float
     ended: str  # terminated, time limit, or cut
 
+    def told(self) -> dict[str, Any]:
+        return {
+            "run": str(self.run),
+            "seed": self.seed,
+            "return": self.returned,
+            "length": len(self.frames) - 1,
+            "ended": self.ended,
+        }
 
-def play(run: Path, wish: Wish) -> dict[str, Any]:
-    """One episode of a run's policy, on the initial states that `penfac eval` uses."""
+
+def play(runs: list[Path], wish: Wish) -> dict[str, Any]:
+    """One episode of each run's policy, on the initial states that `penfac eval` uses."""
     check(wish)
+    pyplot = window() if wish.video is None and wish.strip is None else None
+    played = [play_one(run, wish) for run in runs]
+    if wish.video is not None:
+        write_video(wish.video, beside(played), played[0].per_second)
+    if wish.strip is not None:
+        write_strip(wish.strip, played, wish.pictures)
+    if pyplot is not None:
+        show(pyplot, beside(played), played[0].per_second)
+    return {
+        "episodes": [p.told() for p in played],
+        "files": [str(file) for file in (wish.video, wish.strip) if file is not None],
+    }
+
+
+def play_one(run: Path, wish: Wish) -> Played:
     document = read_config(run)
     check_document(run / "config.json", document)
     check_id(document["env"])
@@ -51,27 +79,60 @@ def play(run: Path, wish: Wish) -> dict[str, Any]:
     env = open_picture(document, wish.size)
     try:
         reset_seed = env_seed(seed, Stream.PLAY_RESET, 0, wish.episode)
-        played = record(env, policy, reset_seed, wish.steps)
+        return Played(run, seed, *record(env, policy, reset_seed, wish.steps))
     except gymnasium.error.Error as error:
         raise EnvironmentFault(f"{document['env']}: {error}") from error
     finally:
         env.close()
-    if wish.video is not None:
-        write_video(wish.video, played)
-    if wish.strip is not None:
-        write_strip(wish.strip, played, wish.pictures)
-    return {
-        "return": played.returned,
-        "length": len(played.frames) - 1,
-        "ended": played.ended,
-        "files": [str(file) for file in (wish.video, wish.strip) if file is not None],
-    }
+
+
+def beside(played: list[Played]) -> list[np.ndarray]:
+    """Frames side by side, each as high as the lowest; one that has ended stands still."""
+    length, height = max(len(p.frames) for p in played), low(played)
+    return [
+        np.concatenate(
+            [p.frames[min(t, len(p.frames) - 1)][:height] for p in played], 1
+        )
+        for t in range(length)
+    ]
+
+
+def low(played: list[Played]) -> int:
+    return min(p.frames[0].shape[0] for p in played)
+
+
+def window() -> Any:
+    """matplotlib where it has a window to draw in."""
+    import matplotlib
+
+    if matplotlib.get_backend().lower() in ("agg", "svg", "pdf", "ps", "cairo"):
+        raise ConfigError("play: no window here, --video FILE.mp4 or --strip FILE.png")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def show(pyplot: Any, frames: list[np.ndarray], per_second: float) -> None:
+    """In a window, as fast as it happened, until it is closed."""
+    height, width = frames[0].shape[:2]
+    figure = pyplot.figure(figsize=(width / 100, height / 100), dpi=100)
+    picture = figure.add_axes((0, 0, 1, 1))
+    picture.set_axis_off()
+    image = picture.imshow(frames[0])
+    began = time.monotonic()
+    for t, drawn in enumerate(frames):
+        late = time.monotonic() - began - t / per_second
+        if late > 1 / per_second:
+            continue  # a frame behind: leave it out
+        image.set_data(drawn)
+        pyplot.pause(max(0.001, -late))
+        if not pyplot.fignum_exists(figure.number):
+            return
+    pyplot.show()
 
 
 def check(wish: Wish) -> None:
     """Before anything is played."""
-    if wish.video is None and wish.strip is None:
-        raise ConfigError("play: say where to, --video FILE.mp4 or --strip FILE.png")
     if wish.video is not None and wish.video.suffix.lower() not in VIDEOS:
         raise ConfigError(f"--video {wish.video}: ends in {', '.join(VIDEOS)}")
     if wish.strip is not None and wish.strip.suffix.lower() != ".png":
@@ -97,18 +158,27 @@ def open_picture(document: dict[str, Any], size: tuple[int, int]) -> gymnasium.E
         raise ConfigError(f"{name}: cannot draw ({error})") from None
 
 
-def record(env: gymnasium.Env, policy: Policy, reset_seed: int, most: int) -> Played:
+def record(
+    env: gymnasium.Env, policy: Policy, reset_seed: int, most: int
+) -> tuple[list[np.ndarray], float, float, str]:
+    """Frames, how many a second, the return, and how it ended."""
     obs, _ = env.reset(seed=reset_seed)
     frames, returned, ended = [frame(env)], 0.0, "cut"
     for _ in range(most):
-        obs, reward, terminated, truncated, _ = env.step(policy(obs))
+        try:
+            action = policy(obs)
+        except ValueError as error:  # the environment gave what no controller can use
+            raise EnvironmentFault(
+                f"{env.spec.id if env.spec else env}: {error}"
+            ) from None
+        obs, reward, terminated, truncated, _ = env.step(action)
         frames.append(frame(env))
         returned += float(reward)
         if terminated or truncated:
             ended = "terminated" if terminated else "time limit"
             break
     rate = float(env.metadata.get("render_fps", 30))
-    return Played(frames, rate, returned, ended)
+    return frames, rate, returned, ended
 
 
 def frame(env: gymnasium.Env) -> np.ndarray:
@@ -118,42 +188,48 @@ def frame(env: gymnasium.Env) -> np.ndarray:
     return drawn
 
 
-def write_video(file: Path, played: Played) -> None:
+def write_video(file: Path, frames: list[Any], per_second: float) -> None:
     """Beside its place first, then under its name."""
     import imageio.v2 as imageio
 
     every = 1
     if file.suffix.lower() == ".gif":
-        every = max(1, round(played.per_second / GIF_FRAMES))
-    more: dict[str, Any] = {"fps": played.per_second / every}
+        every = max(1, round(per_second / GIF_FRAMES))
+    more: dict[str, Any] = {"fps": per_second / every}
     if file.suffix.lower() == ".gif":
-        more = {"duration": 1000 * every / played.per_second, "loop": 0}
+        more = {"duration": 1000 * every / per_second, "loop": 0}
     else:
         more |= {"macro_block_size": 2, "quality": 8}
     part = file.with_name(f".{os.getpid()}-{file.name}")
     with storage(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            frames: list[Any] = played.frames[::every]
-            imageio.mimwrite(part, frames, **more)
+            imageio.mimwrite(part, frames[::every], **more)
             os.replace(part, file)
         finally:
             part.unlink(missing_ok=True)
 
 
-def write_strip(file: Path, played: Played, pictures: int) -> None:
-    """Moments of the episode's second half, side by side: a gait on one line."""
+def write_strip(file: Path, played: list[Played], pictures: int) -> None:
+    """A row a run."""
     import imageio.v3 as imageio
 
+    rows = [moments(p, pictures)[: low(played)] for p in played]
+    wide = min(row.shape[1] for row in rows)
+    drawn = np.concatenate([row[:, :wide] for row in rows], 0)
+    with storage(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        data = imageio.imwrite("<bytes>", drawn, extension=".png")
+        part = file.with_name(f".{os.getpid()}-{file.name}")
+        part.write_bytes(data)
+        os.replace(part, file)
+
+
+def moments(played: Played, pictures: int) -> np.ndarray:
+    """Of the episode's second half, side by side: a gait on one line."""
     frames = played.frames[len(played.frames) // 2 :]
     # a tenth of a second apart, where the episode is long enough
     apart = min(max(1, round(played.per_second / 10)), max(1, len(frames) // pictures))
     chosen = frames[: apart * pictures : apart]
     w = chosen[0].shape[1]
-    middle = [picture[:, w // 6 : w - w // 6] for picture in chosen]
-    with storage(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        data = imageio.imwrite("<bytes>", np.concatenate(middle, 1), extension=".png")
-        part = file.with_name(f".{os.getpid()}-{file.name}")
-        part.write_bytes(data)
-        os.replace(part, file)
+    return np.concatenate([picture[:, w // 6 : w - w // 6] for picture in chosen], 1)

@@ -58,6 +58,45 @@ def costs(across: dict[str, list[tuple[int, float]]]) -> bytes:
     return picture.getvalue()
 
 
+def comparison(shown: dict[str, dict[str, list[Curve]]], kind: str = "png") -> bytes:
+    """A panel an environment, a mean over seeds a curve: one standard deviation as a
+    light band, its standard error as a dark one, as the paper draws them."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    wide = min(3, len(shown))
+    tall = -(-len(shown) // wide)
+    size = (2 + 5 * wide, 4 * tall)
+    figure = Figure(figsize=size, dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    every = figure.subplots(tall, wide, squeeze=False).ravel()
+    for axes, (env, groups) in zip(every, shown.items(), strict=False):
+        for k, (label, curves) in enumerate(groups.items()):
+            seeds = f"{len(curves)} seed{'s' * (len(curves) > 1)}"
+            ink = INKS[k % len(INKS)]
+            grid, mean, std = _mean(axes, curves, f"{label} ({seeds})", ink, k)
+            if len(curves) > 1:
+                for width, alpha in ((std, 0.12), (std / len(curves) ** 0.5, 0.3)):
+                    low, high = mean - width, mean + width
+                    axes.fill_between(grid, low, high, color=ink, alpha=alpha, lw=0)
+        axes.legend(frameon=False, loc="best", fontsize="small")
+        _dress(axes, env)
+    for axes in every[len(shown) :]:
+        axes.remove()
+    picture = io.BytesIO()
+    figure.savefig(picture, format=kind)
+    return picture.getvalue()
+
+
+def _dress(axes, title: str) -> None:
+    axes.set(title=title, xlabel="environment steps", ylabel="return without noise")
+    axes.xaxis.set_major_formatter(
+        lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x:,.0f}"
+    )
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
 def learning_curve(curves: list[Curve], title: str) -> bytes:
     """The mean over seeds, every seed thin behind it, one standard deviation as a band;
     where there are arms, the mean of each."""
@@ -87,12 +126,7 @@ def learning_curve(curves: list[Curve], title: str) -> bytes:
         axes.plot(
             curves[0].steps, curves[0].returns, color=INK, linewidth=2, marker=dot
         )
-    axes.set(title=title, xlabel="environment steps", ylabel="return without noise")
-    axes.xaxis.set_major_formatter(
-        lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x:,.0f}"
-    )
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    _dress(axes, title)
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
     return picture.getvalue()

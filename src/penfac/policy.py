@@ -159,7 +159,8 @@ class ActionScale:
 
 @dataclass(frozen=True)
 class Policy:
-    """A controller: `policy(obs)` for one observation or a batch, always the same answer."""
+    """A controller: `policy(obs)` for one observation or a batch, always the same answer,
+    always inside the bounds; ValueError where there is none, never a NaN."""
 
     weights: PolicyWeights
     actions: ActionScale
@@ -172,7 +173,13 @@ class Policy:
             rows = rows.reshape(-1) if rows.size == n else rows.reshape(len(rows), -1)
         if rows.shape[-1] != n:
             raise ValueError(f"observation of shape {np.shape(obs)}: needs {n} numbers")
-        return self.actions.to_env(mean_action(self.weights, rows))
+        # a sum of squares is finite for all but huge states, at a third of the cost
+        if not math.isfinite(np.vdot(rows, rows)) and not np.isfinite(rows).all():
+            raise ValueError("observation with a NaN or an infinity: no action for it")
+        action = mean_action(self.weights, rows)
+        if math.isnan(np.vdot(action, action)):
+            raise ValueError("observation too large for float32: no action for it")
+        return self.actions.to_env(action)
 
     def to_bytes(self) -> bytes:
         """One safetensors file that says everything about itself."""

@@ -39,6 +39,7 @@ class Recorder:
     ):
         self.folder, self.learner, self.document = folder, learner, document
         self.pictures = pictures  # curves and TensorBoard
+        folder.hparams = board_settings(document, learner)
         self.curve = Curve(learner.seed, [], [], learner.arm)
         self.last_point: EvalPoint | None = None
         self.last_checkpoint: int | None = None
@@ -207,6 +208,14 @@ class Recorder:
             with contextlib.suppress(OSError):
                 return f"status is in {fallback_status(document)}"
         return None
+
+
+def board_settings(document: dict[str, Any], learner: Learner) -> dict[str, Any]:
+    """As TensorBoard can hold them: numbers, words, yes and no."""
+    told = {key: document.get(key) for key in ("algo", "env", "preset")}
+    told |= {"arm": learner.arm, "seed": learner.seed} | document["config"]
+    plain = {k: str(v) if isinstance(v, list) else v for k, v in told.items()}
+    return {k: v for k, v in plain.items() if v is not None}
 
 
 # columns of progress.csv that TensorBoard has under the names Stable-Baselines3's users

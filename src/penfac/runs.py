@@ -117,6 +117,7 @@ class RunFolder:
         self.handles: dict[str, Any] = {}
         self.digests: dict[str, Any] = {}
         self.board: Board | None = None
+        self.hparams: dict[str, Any] = {}  # what TensorBoard lists the run under
         self.segments: segments.Listing = []  # of the replay, as the disk has them
 
     # --- small files -------------------------------------------------------------------
@@ -291,7 +292,7 @@ class RunFolder:
     def scalars(self, values: dict[str, float], step: int) -> None:
         with storage(self.path):
             if self.board is None:
-                self.board = Board(self.path / "tb", step)
+                self.board = Board(self.path / "tb", step, self.hparams)
             self.board.scalars(values, step)
 
     def close(self) -> None:

@@ -76,8 +76,9 @@ def check_words(on: str, name: str | None) -> None:
 def follow(go: Any, as_json: bool, told: Any = None) -> int:
     """Run something with someone watching; its outcome is the last thing said."""
     from penfac import terminal
+    from penfac.cli import answers
 
-    document, show = told or terminal.OUTCOME
+    document, show = told or answers.OUTCOME
     listener = terminal.listener(quiet=as_json)
     try:
         with terminal.nothing_else_said(as_json):

@@ -194,8 +194,8 @@ def tune(
     json_: Json = False,
 ) -> int:
     """Search for better settings; leaves a table and a preset file of the best."""
-    from penfac import terminal
     from penfac import tune as search
+    from penfac.cli import answers
     from penfac.events import Limits
     from penfac.request import Request
 
@@ -224,7 +224,7 @@ def tune(
         checkpoint_every=60.0,
     )
     go = lambda listener: search.start(request, wanted, limits, listener)  # noqa: E731
-    return follow(go, json_, terminal.FOUND)
+    return follow(go, json_, answers.FOUND)
 
 
 @app.command()
@@ -240,8 +240,9 @@ def resume(
     json_: Json = False,
 ) -> int:
     """Continue a run exactly where it stopped."""
-    from penfac import bundle, terminal, trial
+    from penfac import bundle, trial
     from penfac import tune as search
+    from penfac.cli import answers
     from penfac.events import Limits
 
     limits = Limits(
@@ -257,7 +258,7 @@ def resume(
                 f"--steps {steps}: {run} is a search, its budget is fixed"
             )
         go = lambda listener: search.resume(run, limits, listener)  # noqa: E731
-        return follow(go, json_, terminal.FOUND)
+        return follow(go, json_, answers.FOUND)
     go_on = bundle.resume_into if bundle.is_bundle(run) else trial.resume
     return follow(lambda listener: go_on(run, limits, listener, budget), json_)
 
@@ -273,10 +274,11 @@ def unpack(
     json_: Json = False,
 ) -> int:
     """Make the run folders of a bundle, with curves and TensorBoard."""
-    from penfac import bundle, terminal
+    from penfac import bundle
+    from penfac.cli import answers
 
     return reply(
-        json_, lambda: {"run": str(bundle.unpack(file, out))}, terminal.print_run
+        json_, lambda: {"run": str(bundle.unpack(file, out))}, answers.print_run
     )
 
 
@@ -287,7 +289,8 @@ def pack(
     json_: Json = False,
 ) -> int:
     """Put a run into two files: every row, and the newest checkpoints."""
-    from penfac import bundle, terminal
+    from penfac import bundle
+    from penfac.cli import answers
 
     work = lambda: {"files": [str(f) for f in bundle.pack_run(run, file)]}  # noqa: E731
-    return reply(json_, work, terminal.print_files)
+    return reply(json_, work, answers.print_files)

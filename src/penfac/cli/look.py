@@ -7,34 +7,59 @@ from typing import Annotated, Any
 import typer
 
 from penfac.arguments import picture_size, whole
-from penfac.cli.app import DEFAULT_ENV, Json, Run, app, reply
+from penfac.cli.app import DEFAULT_ENV, Json, app, reply
 from penfac.errors import ConfigError
+
+Runs = Annotated[list[Path], typer.Argument(help="Run folders.")]
 
 
 @app.command("eval")
 def evaluate(
-    run: Run,
+    runs: Runs,
     episodes: Annotated[str, typer.Option(help="Episodes to play.")] = "100",
     stochastic: Annotated[
         bool, typer.Option(help="With the exploration of training.")
     ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Two runs: the difference, its interval.")
+    ] = False,
     json_: Json = False,
 ) -> int:
     """Play a learned policy on fresh initial states and say what it is worth."""
-    from penfac import terminal
+    from penfac.cli import answers
+    from penfac.compare import compare as compared
     from penfac.judge import judge
 
     count = whole(episodes, "--episodes")
     if count < 1:
         raise ConfigError(f"--episodes {episodes}: needs at least 1")
     mode = "sampled" if stochastic else "mean"
-    work = lambda: judge(run, count, mode)  # noqa: E731
-    return reply(json_, work, terminal.print_judgement)
+    if compare:
+        work = lambda: compared(runs, count, mode)  # noqa: E731
+        return reply(json_, work, answers.print_comparison)
+    if len(runs) > 1:
+        raise ConfigError(
+            f"eval: one run at a time, or two with --compare; {len(runs)}"
+        )
+    return reply(json_, lambda: judge(runs[0], count, mode), answers.print_judgement)
+
+
+@app.command()
+def plot(
+    runs: Runs,
+    out: Annotated[Path, typer.Option(help="A .png, .svg or .pdf.")] = Path("plot.png"),
+    json_: Json = False,
+) -> int:
+    """Learning curves of runs beside each other, with bands and numbers of seeds."""
+    from penfac.cli import answers
+    from penfac.compare import plot as draw
+
+    return reply(json_, lambda: draw(runs, out), answers.print_plotted)
 
 
 @app.command()
 def play(
-    run: Run,
+    runs: Runs,
     video: Annotated[Path | None, typer.Option(help="A .mp4, .webm or .gif.")] = None,
     strip: Annotated[
         Path | None, typer.Option(help="A .png of several moments.")
@@ -46,8 +71,8 @@ def play(
     size: Annotated[str, typer.Option(help="WIDTHxHEIGHT of a picture.")] = "480x360",
     json_: Json = False,
 ) -> int:
-    """Play one episode of a learned policy into a video or a strip of pictures."""
-    from penfac import terminal
+    """Play an episode of learned policies, side by side: in a window, or into a file."""
+    from penfac.cli import answers
     from penfac.play import Wish, play
 
     wish = Wish(
@@ -59,7 +84,7 @@ def play(
         pictures=pictures,
         size=picture_size(size),
     )
-    return reply(json_, lambda: play(run, wish), terminal.print_played)
+    return reply(json_, lambda: play(runs, wish), answers.print_played)
 
 
 @app.command()
@@ -71,29 +96,32 @@ def presets(
     json_: Json = False,
 ) -> int:
     """Every setting of an algorithm, by preset, beside what the paper kept and searched."""
-    from penfac import catalogue, terminal
+    from penfac import catalogue
+    from penfac.cli import answers
 
     return reply(
         json_,
         lambda: catalogue.presets_table(algo, env),
-        lambda table: terminal.print_presets(table, algo, env),
+        lambda table: answers.print_presets(table, algo, env),
     )
 
 
 @app.command()
 def envs(json_: Json = False) -> int:
     """Environments that work out of the box; any other Gymnasium id works too."""
-    from penfac import catalogue, terminal
+    from penfac import catalogue
+    from penfac.cli import answers
 
-    return reply(json_, catalogue.environments, terminal.print_environments)
+    return reply(json_, catalogue.environments, answers.print_environments)
 
 
 @app.command()
 def algos(json_: Json = False) -> int:
     """The algorithms and where the paper has them."""
-    from penfac import catalogue, terminal
+    from penfac import catalogue
+    from penfac.cli import answers
 
-    return reply(json_, catalogue.algorithms, terminal.print_algorithms)
+    return reply(json_, catalogue.algorithms, answers.print_algorithms)
 
 
 @app.command()
@@ -101,7 +129,7 @@ def bench(
     what: Annotated[
         str,
         typer.Argument(
-            help="cpu, engines, peers, parity, device, programs or studies."
+            help="cpu, engines, peers, parity, device, programs, studies, policy."
         ),
     ] = "cpu",
     seeds: Annotated[
@@ -117,8 +145,11 @@ def bench(
 ) -> int:
     """Speed and memory, every figure a ratio measured in this one run."""
     from penfac import terminal
+    from penfac.cli import answers
 
-    known = ("cpu", "engines", "peers", "parity", "device", "programs", "studies")
+    known = (
+        "cpu", "engines", "peers", "parity", "device", "programs", "studies", "policy",
+    )  # fmt: skip
     if what not in known:
         raise ConfigError(f"bench {what}: is one of {', '.join(known)}")
     if what in ("device", "programs"):
@@ -142,7 +173,7 @@ def bench(
     return reply(
         json_,
         work,
-        lambda report: terminal.print_bench(report, what),
+        lambda report: answers.print_bench(report, what),
     )
 
 
