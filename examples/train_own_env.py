@@ -1,4 +1,4 @@
-"""Train on an environment of your own: define it, register it, start a trial.
+"""Train on an environment of your own: define it, register it, learn.
 
     python examples/train_own_env.py [STEPS] [OUT]
 
@@ -7,15 +7,12 @@ The run folder is like any other. Commands find the environment by module and id
     PYTHONPATH=examples penfac eval runs/penfac/train-own-env-Rail-v0_1
 """
 
-import statistics
 import sys
-from pathlib import Path
 
 import gymnasium
 import numpy as np
 
-from penfac.request import Request
-from penfac.trial import Limits, Listener, start
+import penfac
 
 
 class Rail(gymnasium.Env):
@@ -45,26 +42,26 @@ if "Rail-v0" not in gymnasium.registry:
     gymnasium.register("Rail-v0", entry_point=Rail, max_episode_steps=100)
 
 
-class Print(Listener):
-    """Says how each evaluation went."""
+def say(event: penfac.Event) -> None:
+    """How each evaluation went."""
+    if event.kind == "evaluation":
+        print(f"step {event.step:6d}  return {event.mean:8.2f}")
 
-    def evaluated(self, seed, counters, point) -> None:
-        print(f"step {point.step:6d}  return {statistics.fmean(point.returns):8.2f}")
 
-
-def main(steps: int, out: Path) -> int:
-    request = Request(
-        env="train_own_env:Rail-v0",  # module:Id, as on the command line
-        steps=steps,
-        eval_every=max(1, steps // 5),
-        settings={"actor_hidden": (32, 32), "critic_hidden": (32, 32), "lam": 0.9},
+def main(steps: int, out: str) -> None:
+    model = penfac.PeNFAC(
+        "train_own_env:Rail-v0",  # module:Id, as on the command line
         out=out,
+        actor_hidden=(32, 32),
+        critic_hidden=(32, 32),
+        lam=0.9,
     )
-    outcome = start(request, Limits(), Print())
-    print(f"run: {outcome.folder}")
-    return outcome.exit_code
+    model.learn(steps, say, eval_every=max(1, steps // 5))
+    print(f"run: {model.run}")
 
 
 if __name__ == "__main__":
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 60_000
-    sys.exit(main(steps, Path(sys.argv[2] if len(sys.argv) > 2 else "runs")))
+    main(
+        int(sys.argv[1]) if len(sys.argv) > 1 else 60_000,
+        sys.argv[2] if len(sys.argv) > 2 else "runs",
+    )

@@ -8,13 +8,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penfac.algos import ALGORITHMS as ALGORITHMS
+    from penfac.api import CAC as CAC
+    from penfac.api import CACLA as CACLA
+    from penfac.api import DDPG as DDPG
+    from penfac.api import DPG as DPG
+    from penfac.api import NFAC as NFAC
+    from penfac.api import PPO as PPO
+    from penfac.api import SPG as SPG
+    from penfac.api import TD3 as TD3
+    from penfac.api import PeNFAC as PeNFAC
+    from penfac.api import load as load
+    from penfac.callbacks import Event as Event
     from penfac.policy import Policy as Policy
 
 __version__ = "0.1.0"
-_HOMES = {"ALGORITHMS": "algos", "Policy": "policy"}
+_MODELS = ("PeNFAC", "NFAC", "CACLA", "CAC", "SPG", "DPG", "DDPG", "TD3", "PPO")
+_HOMES = {
+    "ALGORITHMS": "algos",
+    "Policy": "policy",
+    "Event": "callbacks",
+    **dict.fromkeys((*_MODELS, "load"), "api"),
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"penfac.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'penfac' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

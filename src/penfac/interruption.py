@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +22,8 @@ class Interruption:
     """Turns SIGINT, SIGTERM and a deadline into one exception at a safe moment.
 
     The first signal only raises a flag; collecting, evaluating and the loop poll it. The
-    second one leaves at once: what is on the disk is consistent at every moment.
+    second one leaves at once: what is on the disk is consistent at every moment. In an
+    interactive session it leaves the run, not what else the person has in memory.
     """
 
     def __init__(self, stop_after: float | None):
@@ -41,6 +43,8 @@ class Interruption:
 
     def _receive(self, number: int, frame) -> None:
         if self.received is not None:
+            if number == signal.SIGINT and hasattr(sys, "ps1"):
+                raise KeyboardInterrupt
             os._exit(128 + number)
         self.received = number
 

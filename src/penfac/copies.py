@@ -1,0 +1,73 @@
+"""A run folder at another place: whole or not at all."""
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+
+from penfac.errors import ConfigError, PenfacError
+from penfac.runs import Lock, RunFolder, read_config, storage
+
+LEFT_BEHIND = shutil.ignore_patterns("lock", ".tmp-*", ".probe-*")
+
+
+def copy_run(run: Path, target: Path) -> None:
+    """Copy a learner's folder; what was saved at that place before is replaced."""
+    if run.resolve() == target.resolve():
+        return
+    check_target(run, target)
+    lock = Lock(run)  # nobody writes while we read
+    try:
+        with storage(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = beside(target)
+            try:
+                shutil.copytree(run, temporary, ignore=LEFT_BEHIND)
+                RunFolder(temporary).load_checkpoint()  # raises if none is good
+                put(temporary, target)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+    finally:
+        lock.release()
+
+
+def check_target(run: Path, target: Path) -> None:
+    """Nothing is replaced but a learner's folder that is not this one's own."""
+    home, place = run.resolve(), target.resolve()
+    if home in place.parents or place in home.parents:
+        raise ConfigError(f"{target}: and the run {run} lie in one another")
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    try:
+        document = read_config(target)
+    except PenfacError:
+        raise ConfigError(
+            f"{target}: is there and is no saved model; choose another place"
+        ) from None
+    if len(document["seeds"]) > 1 or "arms" in document:
+        raise ConfigError(
+            f"{target}: is a run of several learners; choose another place"
+        )
+
+
+def put(temporary: Path, target: Path) -> None:
+    """One rename; an older folder steps aside and comes back if that fails."""
+    if not target.exists():
+        os.rename(temporary, target)
+        return
+    lock = Lock(target)  # someone may be learning there
+    aside = beside(target)
+    try:
+        os.rename(target, aside)
+        try:
+            os.rename(temporary, target)
+        except OSError:
+            os.rename(aside, target)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    finally:
+        lock.release()
+
+
+def beside(target: Path) -> Path:
+    return target.parent / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"

@@ -1,0 +1,194 @@
+"""Environments that a program holds: an object, or a function that makes one.
+
+Everything below knows an environment by its id, so such a one gets an id in this process.
+"""
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec, register, registry
+
+from penfac.envs.gym import EnvOptions
+from penfac.errors import ConfigError
+
+NAMESPACE = "penfac-own/"
+Make = Callable[..., gymnasium.Env]
+_HOLDERS: dict[str, Any] = {}  # id -> the object or function that has it
+_SOURCES: dict[Path, "Source"] = {}  # folder -> what was played for it in this process
+
+
+class Source(NamedTuple):
+    """Where worlds come from."""
+
+    id: str
+    options: EnvOptions
+    make: Make | None = None  # none: Gymnasium knows the id, or nobody does
+    limit: int | None = None  # its own time limit
+
+    @property
+    def lost(self) -> bool:
+        """Whether it was some other process that could make it."""
+        return self.make is None and self.id.startswith(NAMESPACE)
+
+
+def source_of(env: Any, options: EnvOptions, known_as: str | None = None) -> Source:
+    """An id, a function or an object as a source; `known_as` is the id it had before."""
+    if isinstance(env, str) and known_as is None:
+        return Source(env, options)
+    if isinstance(env, str):
+        return made_by(functools.partial(gymnasium.make, env), options, known_as)
+    if isinstance(env, gymnasium.Env):
+        return held_in(env, options, known_as)
+    refuse_vectors(env)
+    if callable(env):
+        return made_by(env, options, known_as)
+    raise ConfigError(
+        f"env is a {type(env).__name__}: needs an id, a gymnasium.Env, or a function "
+        "that makes one"
+    )
+
+
+def refuse_vectors(env: Any) -> None:
+    if hasattr(env, "num_envs"):
+        raise ConfigError(
+            f"{type(env).__name__}: holds several environments; pass one of them, or a "
+            "function that makes one (as many as learning needs are made from it)"
+        )
+
+
+def announce(source: Source) -> None:
+    """Its id leads to it from now on, whoever had that id before."""
+    if source.make is not None:
+        registry.pop(source.id, None)
+        register(source.id, entry_point=source.make, max_episode_steps=source.limit)
+
+
+def remember(folder: Path, source: Source) -> None:
+    """By its folder, not its id: another program may have had another of that name."""
+    if source.make is not None:
+        _SOURCES[folder.resolve()] = source
+
+
+def recall(folder: Path, source: Source) -> Source:
+    """The source of a folder of this process, or the one at hand."""
+    found = _SOURCES.get(folder.resolve())
+    return source if found is None or found.id != source.id else found
+
+
+def made_by(
+    function: Callable[..., Any], options: EnvOptions, known_as: str | None
+) -> Source:
+    """Worlds from a function; it is called once to see what it makes."""
+    named = function.func if isinstance(function, functools.partial) else function
+    name = plain_name(getattr(named, "__name__", type(named).__name__))
+    try:
+        one = function(**options.kwargs)
+    except Exception as error:
+        raise ConfigError(
+            f"{name}: making one raised {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(one, gymnasium.Env):
+        refuse_vectors(one)
+        raise ConfigError(f"{name}: makes a {type(one).__name__}, not a gymnasium.Env")
+    limit = time_limit(one)
+    one.close()
+
+    def make(**kwargs: Any) -> gymnasium.Env:  # a plain function: specs are copied
+        return function(**kwargs)
+
+    return Source(known_as or id_for(name, function), options, make, limit)
+
+
+def held_in(env: gymnasium.Env, options: EnvOptions, known_as: str | None) -> Source:
+    """Worlds like an object: of its id where that says it all, else by its spec with the
+    wrappers, else copies of it."""
+    if options.kwargs and known_as is None:
+        raise ConfigError("env_kwargs: the environment is already made; pass its id")
+    alike = None if known_as else registered(env)
+    if alike is not None:
+        spec_id, kwargs, limit = alike
+        limit = options.max_episode_steps or limit
+        options = dataclasses.replace(options, kwargs=kwargs, max_episode_steps=limit)
+        return Source(spec_id, options)
+    name = plain_name(type(env.unwrapped).__name__)
+    make = by_spec(env.spec) or by_copying(name, env)
+    return Source(known_as or id_for(name, env), options, make, time_limit(env))
+
+
+def registered(env: gymnasium.Env) -> tuple[str, dict[str, Any], int | None] | None:
+    """Id, arguments and time limit if those make the same: registered and unwrapped. What
+    it is drawn with is left out, what is registered is not repeated."""
+    spec = env.spec
+    known = None if spec is None else registry.get(spec.id)
+    if spec is None or known is None or spec.additional_wrappers:
+        return None
+    if known.entry_point != spec.entry_point or spec.id.startswith(NAMESPACE):
+        return None
+    kwargs = {k: v for k, v in spec.kwargs.items() if k != "render_mode"}
+    try:
+        json.dumps([kwargs, known.kwargs], allow_nan=False)
+    except (TypeError, ValueError):
+        return None
+    kwargs = {
+        k: v for k, v in kwargs.items() if k not in known.kwargs or known.kwargs[k] != v
+    }
+    same = spec.max_episode_steps == known.max_episode_steps
+    return spec.id, kwargs, None if same else spec.max_episode_steps
+
+
+def by_spec(spec: EnvSpec | None) -> Make | None:
+    """A maker from what an object tells of itself, if that can be made again."""
+    if spec is None:
+        return None
+    drawn = {k: v for k, v in spec.kwargs.items() if k != "render_mode"}
+    with contextlib.suppress(Exception):
+        spec = dataclasses.replace(copy.deepcopy(spec), kwargs=drawn)
+        gymnasium.make(spec).close()
+        return lambda **_: gymnasium.make(spec)
+    return None
+
+
+def by_copying(name: str, env: gymnasium.Env) -> Make:
+    """Copies of the object as it is now."""
+    try:
+        now = copy.deepcopy(env)
+    except Exception as error:
+        raise ConfigError(
+            f"{name}: cannot be copied ({error}); pass a function that makes one"
+        ) from error
+    return lambda **_: copy.deepcopy(now)
+
+
+def time_limit(env: gymnasium.Env) -> int | None:
+    """The shortest of its wrappers, which may be there without a spec; else its spec's."""
+    limits, layer = [], env
+    while isinstance(layer, gymnasium.Wrapper):
+        if isinstance(layer, gymnasium.wrappers.TimeLimit):
+            limits.append(layer._max_episode_steps)
+        layer = layer.env
+    if not limits and env.spec is not None:
+        return env.spec.max_episode_steps
+    return min(limits, default=None)
+
+
+def plain_name(name: str) -> str:
+    """A name as ids have them."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "Env"
+
+
+def id_for(name: str, holder: Any) -> str:
+    """The same for the same object or function, another for another of that name: not
+    another version, which Gymnasium would advise to prefer."""
+    found, k = f"{NAMESPACE}{name}-v0", 1
+    while _HOLDERS.setdefault(found, holder) is not holder:
+        k += 1
+        found = f"{NAMESPACE}{name}-{k}-v0"
+    return found

@@ -1,0 +1,85 @@
+"""What Python users write where commands have options: checked, and called by its name."""
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from penfac.envs.gym import EnvOptions
+from penfac.errors import ConfigError, PenfacError
+
+WORDS = {  # what a message of the command says, and what it is here
+    "--max-episode-steps N": "max_episode_steps=N",
+    "--action-bounds LOW,HIGH": "action_bounds=(LOW, HIGH)",
+    "--flatten-obs joins": "flatten_obs=True joins",
+    "--env-arg": "env_kwargs",
+    "--steps": "total_timesteps",
+    "--stochastic": "deterministic=False",
+    "--on cpu": 'on="cpu"',
+    "--on device": 'on="device"',
+}
+
+
+@contextlib.contextmanager
+def in_python() -> Iterator[None]:
+    """Errors name keywords, not options."""
+    try:
+        yield
+    except PenfacError as error:
+        message = str(error)
+        for option, keyword in WORDS.items():
+            message = message.replace(option, keyword)
+        message = re.sub(
+            r"(?<!\S)--([a-z][a-z-]*)", lambda m: m[1].replace("-", "_"), message
+        )
+        error.args = (message,)
+        raise
+
+
+def whole(name: str, value: Any, least: int | None = None) -> int:
+    """A whole number, `1e6` too."""
+    number = value.item() if hasattr(value, "item") else value
+    right = isinstance(number, int | float) and not isinstance(number, bool)
+    if not right or number != number // 1:
+        raise ConfigError(f"{name} {value!r}: needs a whole number")
+    if least is not None and number < least:
+        raise ConfigError(f"{name} {value}: needs at least {least}")
+    return int(number)
+
+
+def check_place(on: str, name: str | None) -> None:
+    """Where it runs, and what its folder is called."""
+    if on not in ("auto", "cpu", "device"):
+        raise ConfigError(f"on {on}: is auto, cpu or device")
+    if name is not None and (not name.strip() or "/" in name or name.startswith(".")):
+        raise ConfigError(f"name {name}: needs a plain folder name")
+
+
+def options_of(
+    max_episode_steps: int | None,
+    action_bounds: tuple[float, float] | None,
+    flatten_obs: bool,
+    env_kwargs: dict[str, Any] | None,
+) -> EnvOptions:
+    """What is said about the environment, as config.json can hold it."""
+    kwargs = dict(env_kwargs or {})
+    try:
+        kwargs = json.loads(json.dumps(kwargs, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"env_kwargs: {error}; what JSON cannot hold belongs into a function that "
+            "makes the environment"
+        ) from None
+    bounds = None
+    if action_bounds is not None:
+        try:
+            low, high = map(float, action_bounds)
+        except (TypeError, ValueError):
+            raise ConfigError(
+                f"action_bounds {action_bounds!r}: needs two numbers, (LOW, HIGH)"
+            ) from None
+        bounds = (low, high)
+    limit = max_episode_steps
+    limit = None if limit is None else whole("max_episode_steps", limit, 1)
+    return EnvOptions(limit, bounds, bool(flatten_obs), kwargs)

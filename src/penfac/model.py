@@ -1,0 +1,300 @@
+"""A model: a run folder with the verbs that users of Stable-Baselines3 know.
+
+Thin: whatever trains is `penfac.trial`, whatever judges `penfac.judge`.
+"""
+
+import dataclasses
+import math
+import os
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import gymnasium
+import numpy as np
+
+from penfac.algos import ALGORITHMS
+from penfac.callbacks import Callback, Told, progress, raise_what_stopped
+from penfac.configs import from_values
+from penfac.copies import copy_run
+from penfac.engines.base import Job
+from penfac.engines.build import build_engine
+from penfac.envs.own import Source, announce, recall, remember, source_of
+from penfac.errors import ConfigError
+from penfac.evaluate import chooser
+from penfac.events import Limits, Outcome
+from penfac.judge import exploring, judge, load_policy
+from penfac.keywords import check_place, in_python, options_of, whole
+from penfac.learners import one_of
+from penfac.observations import observation_space, rows_of
+from penfac.policy import Policy
+from penfac.randomness import Stream, generator
+from penfac.request import Request, check_document, env_options, resolve
+from penfac.runs import read_config
+from penfac.trial import resume, start
+
+Place = str | os.PathLike[str]
+PREDICTED = 2**32 - 1  # no batch of episodes that `penfac eval` plays has this number
+
+
+class Model:
+    """What the classes of all algorithms share; use one of those, `penfac.PeNFAC` say."""
+
+    algo: ClassVar[str] = ""
+    run: Path | None = None  # its folder, once it has learned
+    seed: int
+    _source: Source
+    _request: Request  # of a model that was not loaded
+    _document: dict[str, Any]  # what config.json holds, or would
+    _policy: Policy | None = None
+    _noise: np.random.Generator | None = None
+    _space: gymnasium.Space | None = None
+    _loaded = False
+
+    @in_python()
+    def __init__(
+        self,
+        env: Any,
+        *,
+        preset: str = "tuned",
+        seed: int = 0,
+        out: Place = "runs",
+        name: str | None = None,
+        on: str = "auto",
+        max_episode_steps: int | None = None,
+        action_bounds: tuple[float, float] | None = None,
+        flatten_obs: bool = False,
+        env_kwargs: dict[str, Any] | None = None,
+        **config: Any,
+    ):
+        """`env` is an id, a gymnasium.Env, or a function that makes one; `config` are
+        settings of the algorithm, over its preset's (`penfac presets` lists them all).
+        The run goes to `out`/algorithm/`name`, as that of `penfac train` does."""
+        check_place(on, name)
+        said = options_of(max_episode_steps, action_bounds, flatten_obs, env_kwargs)
+        self.seed = whole("seed", seed)
+        self._source = source_of(env, said)
+        announce(self._source)
+        self._request = Request(
+            env=self._source.id,
+            algo=self.algo,
+            preset=str(preset),
+            settings=config,
+            seeds=(self.seed,),
+            options=self._source.options,
+            on=on,
+            out=Path(out),
+            name=name,
+        )
+        self._document = resolve(self._request)
+
+    def __repr__(self) -> str:
+        where = "" if self.run is None else f", run={str(self.run)!r}"
+        about = f"{self._source.id!r}, seed={self.seed}{where}"
+        return f"<penfac.{type(self).__name__}({about}) at step {self.num_timesteps:,}>"
+
+    # --- learning ---------------------------------------------------------------------
+
+    def learn(
+        self,
+        total_timesteps: float | None = None,
+        callback: Callback | None = None,
+        *,
+        progress_bar: bool = False,
+        eval_every: int | None = None,
+        eval_episodes: int | None = None,
+        reset_num_timesteps: bool = False,
+    ) -> Self:
+        """Learn for so many steps of the environment, or so many more; without a number,
+        what an interruption left undone.
+
+        mu is judged every `eval_every` steps (a twentieth) over `eval_episodes` (10), as
+        the first call says. `callback` gets a `penfac.Event` after each update and each
+        evaluation: False ends the run, an exception does and comes out here. Ctrl-C
+        saves everything, then raises KeyboardInterrupt.
+        """
+        if reset_num_timesteps:
+            raise ConfigError(
+                "reset_num_timesteps=True: a run counts its steps once; make a new model"
+            )
+        if callback is not None and not callable(callback):
+            kind = type(callback).__name__
+            raise ConfigError(f"callback is a {kind}: needs a function of an event")
+        bar = progress() if progress_bar else None
+        told = Told(callback, bar)
+        try:
+            with in_python():
+                judged = {"eval_every": eval_every, "eval_episodes": eval_episodes}
+                outcome = self._train(total_timesteps, judged, told)
+        finally:
+            if bar is not None:
+                bar.close()
+            self._take(told.folder)
+        raise_what_stopped(outcome, told)
+        return self
+
+    def _train(self, steps: Any, judged: dict[str, Any], told: Told) -> Outcome:
+        """A new run the first time, then more of it."""
+        self._find_env()
+        more = None if steps is None else whole("total_timesteps", steps, 1)
+        said = {k: whole(k, v, 1) for k, v in judged.items() if v is not None}
+        limits = Limits(env_timeout=math.inf)  # no watchdog ends a user's own process
+        if self.run is None:
+            if more is None:
+                raise ConfigError("learn: needs a number of steps, the first time")
+            request = dataclasses.replace(self._request, steps=more, **said)
+            return start(request, limits, told)
+        for key, value in said.items():
+            if value != self._document[key]:
+                raise ConfigError(
+                    f"{key} {value}: the run has {self._document[key]}, as its first "
+                    "call of learn said; leave it out"
+                )
+        done = min(self.num_timesteps, self._document["steps"])
+        return resume(self.run, limits, told, None if more is None else done + more)
+
+    def _take(self, folder: Path | None) -> None:
+        """What a run left, however it ended, is the model now."""
+        if folder is not None and folder.is_dir():
+            self.run, self._document = folder, read_config(folder)
+            self._policy = self._noise = None
+            remember(folder, self._source)
+
+    def _find_env(self) -> None:
+        if self._source.lost:
+            raise ConfigError(
+                f"{self._source.id}: was made by another program; give the environment "
+                "with penfac.load(path, env=...)"
+            )
+        announce(self._source)
+
+    @property
+    def num_timesteps(self) -> int:
+        """Steps of the environment that the policy has learned from."""
+        if self.run is None or not (self.run / "policy").is_dir():
+            return 0
+        return self.policy.about["step"]
+
+    # --- acting -----------------------------------------------------------------------
+
+    @property
+    def policy(self) -> Policy:
+        """mu as numpy arrays, the same that `penfac.Policy.load` reads where JAX is not."""
+        if self._policy is None:
+            with in_python():
+                run = self.run
+                self._policy = self._untrained() if run is None else load_policy(run)
+        return self._policy
+
+    def _untrained(self) -> Policy:
+        """mu before the first update, of the engine that would train it."""
+        self._find_env()
+        document, algo = self._document, ALGORITHMS[self.algo]
+        cfg = from_values(algo.config, document["config"])
+        options = env_options(document)
+        job = Job(algo, cfg, document["env"], options, document["steps"])
+        engine = build_engine(job, document["engine"], [self.seed], [cfg])
+        try:
+            return engine.policy(0)
+        finally:
+            engine.close()
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, None]:
+        """The action for one state, or actions for a batch, inside the bounds; the second
+        answer is there for those who expect one. With `deterministic=False` as training
+        explores, the same draws for the same seed and step."""
+        policy = self.policy
+        with in_python():
+            n = len(policy.weights.mean)
+            rows = rows_of(observation, n, self._observed)
+        if deterministic:
+            return policy(rows), None
+        return policy.actions.to_env(self._explore(policy, rows)), None
+
+    def _explore(self, policy: Policy, rows: np.ndarray) -> np.ndarray:
+        algo = ALGORITHMS[self.algo]
+        cfg = from_values(algo.config, self._document["config"])
+        how, path = algo.collecting(cfg).exploration, self.run or Path(self._source.id)
+        if how.law == "none":
+            raise ConfigError(
+                f"deterministic=False: {path} explores in its parameters, its policy has "
+                "no noise"
+            )
+        if self._noise is None:
+            when = (PREDICTED, self.num_timesteps)
+            self._noise = generator(self.seed, Stream.PLAY_NOISE, *when)
+        explorer = exploring(path, policy, how, cfg.sigma)
+        return chooser("sampled", explorer, self._noise)(rows, 0)
+
+    def _observed(self) -> gymnasium.Space:
+        """The environment's own space of observations."""
+        if self._space is None:
+            self._find_env()
+            if self._loaded and ":" in self._source.id:
+                raise ConfigError(f"{self._source.id}: nothing is imported to predict")
+            options = env_options(self._document)
+            self._space = observation_space(self._source.id, options)
+        return self._space
+
+    @in_python()
+    def evaluate(
+        self, episodes: int = 100, deterministic: bool = True
+    ) -> dict[str, Any]:
+        """Play fresh initial states, as `penfac eval`: mean, std, returns and more."""
+        if self.run is None:
+            raise ConfigError("evaluate: nothing is learned yet; call learn first")
+        self._find_env()
+        mode = "mean" if deterministic else "sampled"
+        return judge(self.run, whole("episodes", episodes, 1), mode)["seeds"][0]
+
+    # --- keeping ----------------------------------------------------------------------
+
+    @in_python()
+    def save(self, path: Place) -> None:
+        """Copy the run to `path`, a folder; what was saved there before is replaced."""
+        if self.run is None:
+            raise ConfigError("save: nothing is learned yet; call learn first")
+        copy_run(self.run, Path(path))
+        remember(Path(path), self._source)
+
+    @classmethod
+    @in_python()
+    def load(cls, path: Place, env: Any = None, seed: int | None = None) -> Self:
+        """The model of a run folder or of a saved one; `learn` goes on in that folder.
+        Runs no code, and needs `env` where a program made it; `seed` names one of several."""
+        folder = Path(path)
+        document = read_config(folder)
+        check_document(folder / "config.json", document)
+        if seed is None and "arms" not in document and len(document["seeds"]) > 1:
+            there = ", ".join(map(str, document["seeds"]))
+            raise ConfigError(f"{folder}: has the seeds {there}; name one with seed=")
+        if document["algo"] != cls.algo:
+            raise ConfigError(
+                f"{folder}: was learned by {document['algo']}; penfac.load reads it"
+            )
+        learner = one_of(folder, document, seed)
+        model = cls.__new__(cls)
+        model.seed, model._loaded = learner.seed, env is None
+        model._source = found_again(learner.path, document, env)
+        model._take(learner.path)
+        return model
+
+
+def found_again(folder: Path, document: dict[str, Any], env: Any) -> Source:
+    """The environment of a run, by its id, or given once more."""
+    known = Source(document["env"], env_options(document))
+    if env is None or env == known.id:
+        return recall(folder, known)
+    if known.lost:
+        return source_of(env, known.options, known_as=known.id)
+    given = source_of(env, options_of(None, None, False, None))
+    if given.id.rpartition(":")[2] != known.id.rpartition(":")[2]:
+        raise ConfigError(
+            f"{folder}: was learned on {known.id}, not on {given.id}; leave env out"
+        )
+    return known

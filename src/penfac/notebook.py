@@ -1,0 +1,69 @@
+"""Progress where the program runs: a notebook's cell, a terminal, or a pipe."""
+
+import html
+import statistics
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from penfac import terminal
+
+DRAW_EVERY = 0.2  # seconds
+
+
+def bar() -> terminal.Plain:
+    """A notebook's own, the terminal's, or lines."""
+    return Notebook() if in_notebook() else terminal.listener(quiet=False)
+
+
+def in_notebook() -> bool:
+    """Whether a kernel runs us; its shell is IPython's or a kind of it."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return any(k.__name__ == "ZMQInteractiveShell" for k in type(shell).__mro__)
+
+
+class Notebook(terminal.Plain):
+    """A bar in the output of the cell; IPython is all it needs."""
+
+    def __init__(self) -> None:
+        super().__init__(silent=True)
+        self.handle: Any = None
+        self.judged, self.notes, self.drawn = "compiling", [], 0.0
+
+    def started(self, folder: Path, document: dict[str, Any], done: int) -> None:
+        super().started(folder, document, done)
+        display = import_module("IPython.display").display
+        self.handle = display(self.picture(), raw=True, display_id=True)
+
+    def updated(self, who, counters, event) -> None:
+        super().updated(who, counters, event)
+        self.draw()
+
+    def evaluated(self, who, counters, point) -> None:
+        super().evaluated(who, counters, point)
+        last = statistics.fmean(point.returns)
+        self.judged = f"return {last:.1f}, best {self.best[who]:.1f}"
+        self.draw(now=True)
+
+    def noted(self, text: str) -> None:
+        if not text.startswith(("compiled", "first update")):
+            self.notes.append(text)
+
+    def draw(self, now: bool = False) -> None:
+        """Often enough to be live, not so often that it costs."""
+        if now or time.monotonic() - self.drawn >= DRAW_EVERY:
+            self.drawn = time.monotonic()
+            self.handle.update(self.picture(), raw=True)
+
+    def picture(self) -> dict[str, str]:
+        done = sum(self.steps.values())
+        told = f"{done:,} of {self.total:,} steps, {self.rate():,.0f}/s, {self.judged}"
+        meter = f'<progress value="{done}" max="{self.total}"></progress>'
+        lines = [f"{meter} {html.escape(told)}", *map(html.escape, self.notes)]
+        return {"text/plain": told, "text/html": "<br>".join(lines)}
+
+    def close(self) -> None:
+        if self.handle is not None:
+            self.draw(now=True)

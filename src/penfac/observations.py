@@ -1,0 +1,48 @@
+"""States as users hold them, as the rows that a policy reads."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from penfac.envs.gym import EnvOptions, check_id, open_world
+from penfac.errors import ConfigError, PenfacError
+
+Ask = Callable[[], gymnasium.Space]  # the environment's space; may have to open it
+
+
+def rows_of(observation: Any, n: int, space: Ask) -> np.ndarray:
+    """[n] of one state, [k, n] of a batch, whatever shape a state has."""
+    if isinstance(observation, Mapping):
+        observation = gymnasium.spaces.flatten(space(), dict(observation))
+    try:
+        rows = np.asarray(observation, np.float32)
+    except (TypeError, ValueError):
+        raise ConfigError(f"observation {observation!r}: needs numbers") from None
+    if rows.size == n and not is_batch_of_one(rows, space):
+        return rows.reshape(n)
+    if rows.ndim == 0 or rows.size != len(rows) * n:
+        raise ConfigError(f"observation of shape {rows.shape}: needs {n} numbers")
+    return rows.reshape(len(rows), n)
+
+
+def is_batch_of_one(rows: np.ndarray, space: Ask) -> bool:
+    """The numbers of one state with a leading 1, which may be the state's own."""
+    if rows.ndim < 2 or len(rows) != 1:
+        return False
+    try:
+        return space().shape != rows.shape
+    except PenfacError:  # nobody can tell: most states are flat
+        return True
+
+
+def observation_space(env_id: str, options: EnvOptions) -> gymnasium.Space:
+    """As the environment has it, before its parts are joined."""
+    check_id(env_id)
+    world = open_world(env_id, options)
+    env: Any = world.env
+    joined = isinstance(env, gymnasium.wrappers.FlattenObservation)
+    space = (env.env if joined and options.flatten_obs else env).observation_space
+    world.close()
+    return space

@@ -1,0 +1,27 @@
+"""Every block of docs/python.md runs, one after the other, as a reader would run them."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.small_models import own_folder
+
+__all__ = ["own_folder"]  # a fixture
+PAGE = Path(__file__).parent.parent / "docs" / "python.md"
+
+
+def blocks(text: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_every_block_runs(capsys):
+    text = PAGE.read_text(encoding="utf-8")
+    found = blocks(text)
+    assert len(found) == text.count("```") // 2  # there are no others
+    names: dict = {"__name__": "page"}
+    for block in found:
+        exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102
+    said = capsys.readouterr().out
+    assert said.startswith("<penfac.PeNFAC('Pendulum-v1', seed=0, run='runs/penfac/")
+    assert names["again"].num_timesteps > names["model"].num_timesteps
