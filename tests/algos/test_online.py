@@ -1,5 +1,6 @@
 """CACLA, CAC, SPG and DPG: one step each, written out  (Eq. 6, 7, 1, 3)."""
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -10,11 +11,14 @@ import pytest
 import oracles
 from penfac.algos import online
 from penfac.algos.online_config import Config, Numbers, Plan
+from penfac.core.features import tile_features
+from penfac.core.normalise import running_init
 from penfac.errors import ConfigError
 from penfac.policy import mean_action, tile_indices
 from penfac.types import Transitions
 
 N, M = 3, 2
+PARAMETERS = ("actor", "critic", "w")
 SMALL = {
     "gamma": 0.9,
     "actor_lr": 0.05,
@@ -334,6 +338,57 @@ def test_with_tiles_v_is_learned_where_tiles_are_shared(make):
     far = batch._replace(obs=-10 * jnp.sign(batch.obs))
     _, there = made.step(far, state)
     np.testing.assert_allclose(there.td_error, first.td_error - bias, rtol=1e-5)
+
+
+RULES = [
+    {"actor_update": "cacla"},
+    {"actor_update": "spg", "spg_critic": "compatible"},
+    {"actor_update": "dpg"},
+]
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+@pytest.mark.parametrize("hidden", [(), (3,)], ids=["linear", "network"])
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["actor_update"])
+def test_with_tiles_a_step_is_that_of_their_features_as_inputs(
+    rule, hidden, optimiser, make, spec
+):
+    """phi(s) with a 1 where a tile is on (2 where hashing made two meet) as the input of
+    a plain network: the same steps of actor, critic and w, with three worlds at once."""
+    size = {"actor_hidden": hidden, "critic_hidden": hidden, "optimiser": optimiser}
+    made = make(**(TILES | size | rule | {"tile_memory": 20}))
+    tiling = made.plan.tiling
+    plain_cfg = dataclasses.replace(made.cfg, features="observation")
+    plain = online.plan(plain_cfg, spec._replace(obs_dim=tiling.size))
+    rng = np.random.default_rng(1)
+    draw = lambda x: jnp.asarray(0.3 * rng.normal(size=x.shape), x.dtype)  # noqa: E731
+    start = {k: jax.tree.map(draw, getattr(made.state, k)) for k in PARAMETERS}
+    ours = made.state._replace(**start)
+    observed = running_init(tiling.size)
+    theirs = ours._replace(observed=observed)
+    for turn in range(3):
+        batch = jax.tree.map(
+            lambda *rows: jnp.concatenate(rows),
+            *(one_step(rng.normal(), seed=10 * turn + k) for k in range(3)),
+        )
+        seen = batch._replace(
+            obs=tile_features(batch.obs, tiling),
+            next_obs=tile_features(batch.next_obs, tiling),
+        )
+        ours, told = made.step(batch, ours)
+        theirs, due = update(theirs, seen, plain, made.numbers)
+        np.testing.assert_allclose(told.td_error, due.td_error, rtol=1e-4)
+    for name in PARAMETERS:
+        close(getattr(ours, name), getattr(theirs, name), rtol=2e-4, atol=2e-6)
+
+
+def test_a_row_that_is_no_number_is_heard_of(make):
+    """The guard looks at what a step changed."""
+    made = make(actor_update="cac", **TILES)
+    _, told = made.step(one_step(jnp.inf))
+    assert not told.finite
+    _, told = made.step(one_step(1.0))
+    assert told.finite
 
 
 def test_tiles_lie_over_the_box_that_is_given(make):

@@ -6,7 +6,7 @@ from tests.studies.small_study import LQR, run_study, small
 from penfac.errors import ConfigError
 from penfac.events import Limits
 from penfac.studies import plan, tuning
-from penfac.studies.spec import to_table
+from penfac.studies.spec import Arm, to_table
 from penfac.tune import Search
 
 SPACE = "actor_lr = { log = [1e-4, 1e-2] }\nlam = [0.5, 0.9]\n"
@@ -65,6 +65,12 @@ def test_a_search_that_was_stopped_goes_on_and_finds_the_same(tmp_path, space):
     assert (found, code) != (whole, 0)
     again, code = tune(tmp_path / "part", space, [], one, halvings=1)
     assert (again, code) == (whole, 0)
+
+
+def test_a_search_does_not_begin_with_what_an_earlier_one_found(space):
+    arm = Arm("a", on={LQR: {"lam": 0.3, "gamma": 0.9}})
+    kept = tuning.unsearched(arm, Search(space=space))
+    assert kept.on == {LQR: {"gamma": 0.9}}
 
 
 def test_settings_by_environment_are_part_of_what_a_study_is():

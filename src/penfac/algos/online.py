@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, PRNGKeyArray
 
 from penfac.algos.base import Algorithm, Moment
 from penfac.algos.batch import discounts_of
+from penfac.algos.near import Near, add_near, axes_near, everywhere, near, sum_near
 from penfac.algos.networks import (
     Actor,
     Inputs,
@@ -43,7 +44,6 @@ from penfac.core.critic import compatible_q, value_loss
 from penfac.core.features import (
     compatible_direction,
     compatible_features,
-    tile_indices,
 )
 from penfac.core.normalise import Running, normalise, running_init, running_update
 from penfac.core.returns import td_errors
@@ -80,9 +80,9 @@ class Judged(NamedTuple):
     """What the critic says of a step, and the gradients that follow from it."""
 
     delta: Float[Array, " N"]
-    critic_grad: Layers
-    actor_grad: Layers
-    w_grad: Any
+    critic_grad: Near
+    actor_grad: Near
+    w_grad: Near
     pulled: Bool[Array, ""]  # nothing pulls: the actor rests, whatever Adam remembers
 
 
@@ -116,19 +116,27 @@ def through(
     layers: Layers, obs: Float[Array, "*b n"], inputs: Inputs, plan: Plan
 ) -> Float[Array, "*b k"]:
     """A network of the features of a state: linear in them if it has one layer."""
+    return through_near(near(layers, obs, plan.tiling), obs, inputs, plan)
+
+
+def through_near(
+    layers: Near, obs: Float[Array, "*b n"], inputs: Inputs, plan: Plan
+) -> Float[Array, "*b k"]:
+    """... given what of it is near these states."""
     if plan.tiling is None:
         return mlp(layers, normalise(obs, *inputs), plan.activation)
-    w, b = layers[0]
-    first = jnp.sum(w[tile_indices(obs, plan.tiling)], axis=-2) + b
+    rows, b = layers[0]
+    first = jnp.sum(rows, axis=-2) + b
     if len(layers) == 1:
         return first
     return mlp(layers[1:], ACTIVATIONS[plan.activation](first), plan.activation)
 
 
 def actor_mean(
-    actor: Layers, obs: Float[Array, "*b n"], inputs: Inputs, plan: Plan
+    actor: Near, obs: Float[Array, "*b n"], inputs: Inputs, plan: Plan
 ) -> Float[Array, "*b m"]:
-    out = through(actor, obs, inputs, plan)
+    """mu(s), given what of the actor is near s."""
+    out = through_near(actor, obs, inputs, plan)
     return jnp.tanh(out) if plan.actor_output == "tanh" else out
 
 
@@ -140,7 +148,8 @@ def mu(
     state: State, obs: Float[Array, "*b n"], plan: Plan, numbers: Numbers
 ) -> Float[Array, "*b m"]:
     """mu(s) of the learner as it stands."""
-    return actor_mean(state.actor, obs, inputs_of(state, numbers), plan)
+    actor = near(state.actor, obs, plan.tiling)
+    return actor_mean(actor, obs, inputs_of(state, numbers), plan)
 
 
 # --- one update -----------------------------------------------------------------------
@@ -158,6 +167,8 @@ def update(
         plan.q, judged_by_q_network
     )
     judged = judge(state, batch, inputs_of(state, numbers), plan, numbers)
+    obs, plain = batch.obs, plan.optimiser == "sgd"
+    tiling = plan.tiling if plain else None  # what Adam remembers moves every row
     moved = {}
     for name, lr, grad in (
         ("actor", numbers.actor_lr, judged.actor_grad),
@@ -165,9 +176,11 @@ def update(
         ("w", numbers.q_lr, judged.w_grad),
     ):
         step, own = optimiser(lr, plan, numbers), getattr(state, name)
+        if not plain:
+            grad = everywhere(grad, own, obs, plan.tiling)
         change, opt = step.update(grad, getattr(state, f"{name}_opt"))
-        moved |= {name: optax.apply_updates(own, change), f"{name}_opt": opt}
-    for name in ("actor", "actor_opt"):
+        moved |= {name: add_near(own, change, obs, tiling), f"{name}_opt": opt}
+    for name in () if plain else ("actor", "actor_opt"):
         moved[name] = jax.tree.map(
             lambda new, old: jnp.where(judged.pulled, new, old),
             moved[name],
@@ -181,7 +194,9 @@ def update(
         positive_fraction=jnp.mean(judged.delta > 0, where=batch.mask),
         finite=jnp.bool_(True),
     )
-    return new, metrics._replace(finite=all_finite((new, metrics)))
+    changed = [near(x, obs, tiling) for x in (new.actor, new.critic, new.w)]
+    rest = new._replace(actor=[], critic=[], w=[])
+    return new, metrics._replace(finite=all_finite((changed, rest, metrics)))
 
 
 def played(batch: Transitions) -> Float[Array, " N"]:
@@ -193,19 +208,21 @@ def judged_by_v(
     state: State, batch: Transitions, inputs: Inputs, plan: Plan, numbers: Numbers
 ) -> Judged:
     """CACLA, CAC and SPG: the temporal difference says which way  (Eq. 6, 7, 1)."""
-    v = lambda critic, obs: through(critic, obs, inputs, plan)[..., 0]  # noqa: E731
-    before, after = v(state.critic, batch.obs), v(state.critic, batch.next_obs)
+    v = lambda critic, obs: through_near(critic, obs, inputs, plan)[..., 0]  # noqa: E731
+    critic = near(state.critic, batch.obs, plan.tiling)
+    ahead = near(state.critic, batch.next_obs, plan.tiling)
+    before, after = v(critic, batch.obs), v(ahead, batch.next_obs)
     delta = td_errors(batch.reward, discounts_of(batch, numbers), before, after)
     delta = jnp.where(batch.mask, delta, 0)
     weight = actor_weight(delta, numbers.rule) * played(batch)
     critic_grad = jax.grad(
         lambda c: value_loss(v(c, batch.obs), before + delta, batch.mask)
-    )(state.critic)
+    )(critic)
     actor_grad = jax.grad(
         lambda a: toward_loss(
             actor_mean(a, batch.obs, inputs, plan), batch.action, weight
         )
-    )(state.actor)
+    )(near(state.actor, batch.obs, plan.tiling))
     return Judged(delta, critic_grad, actor_grad, (), jnp.any(weight != 0))
 
 
@@ -214,23 +231,29 @@ def judged_by_compatible_q(
 ) -> Judged:
     """Q = compatible features . w + V; of V(s') only, for mu acts there. DPG climbs it
     (Eq. 3); SPG weighs the action that was played by what Q says of it  (Eq. 1)."""
-    v = lambda critic, obs: through(critic, obs, inputs, plan)[..., 0]  # noqa: E731
-    before, after = v(state.critic, batch.obs), v(state.critic, batch.next_obs)
+    v = lambda critic, obs: through_near(critic, obs, inputs, plan)[..., 0]  # noqa: E731
+    here = lambda layers: near(layers, batch.obs, plan.tiling)  # noqa: E731
+    actor, critic, w = here(state.actor), here(state.critic), here(state.w)
+    ahead = near(state.critic, batch.next_obs, plan.tiling)
+    before, after = v(critic, batch.obs), v(ahead, batch.next_obs)
 
-    def one(obs, action, v):
+    def one(actor, w, obs, action, v):
         mean = lambda actor: actor_mean(actor, obs, inputs, plan)  # noqa: E731
-        direction = compatible_direction(mean, state.actor, state.w)
-        q = compatible_q(direction, action, mean(state.actor), v)
-        return q, direction, compatible_features(mean, state.actor, action)
+        direction = compatible_direction(mean, actor, w)
+        q = compatible_q(direction, action, mean(actor), v)
+        return q, direction, compatible_features(mean, actor, action)
 
-    q, direction, features = jax.vmap(one)(batch.obs, batch.action, before)
+    own = axes_near(state.actor, plan.tiling)
+    q, direction, features = jax.vmap(one, in_axes=(own, own, 0, 0, 0))(
+        actor, w, batch.obs, batch.action, before
+    )
     delta = td_errors(batch.reward, discounts_of(batch, numbers), q, after)
     delta = jnp.where(batch.mask, delta, 0)
     weight = played(batch)
-    w_grad = jax.tree.map(lambda f: -jnp.tensordot(weight * delta, f, axes=1), features)
+    w_grad = sum_near(features, -weight * delta, plan.tiling)
     critic_grad = jax.grad(
         lambda c: value_loss(v(c, batch.obs), before + delta, batch.mask)
-    )(state.critic)
+    )(critic)
     toward = weight * actor_weight(q - before, numbers.rule)
     up = weight * numbers.up_q
 
@@ -239,7 +262,7 @@ def judged_by_compatible_q(
         climbed = jnp.sum(up * jnp.sum(mean * direction, axis=1))
         return toward_loss(mean, batch.action, toward) - climbed
 
-    actor_grad = jax.grad(actor_loss)(state.actor)
+    actor_grad = jax.grad(actor_loss)(actor)
     return Judged(delta, critic_grad, actor_grad, w_grad, jnp.bool_(True))
 
 

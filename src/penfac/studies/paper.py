@@ -275,25 +275,30 @@ LINEAR: dict[str, Any] = {
 }
 
 
-def judged_by_q(algo: str) -> dict[str, Any]:
-    """`Compatible features are used to learn the Q value function for both SPG and DPG`."""
-    return {"spg_critic": "compatible"} if algo == "spg" else {}
+def linear(algo: str, envs: tuple[str, ...], settings: dict[str, Any], on=None) -> Arm:
+    """An arm of the appendix, with what was searched for it on each environment.
+    `Compatible features are used to learn the Q value function for both SPG and DPG`."""
+    own = LINEAR | settings
+    if algo == "spg":
+        own |= {"spg_critic": "compatible"}
+    searched = presets.read("appendix")
+    found = {env: searched[env][algo] for env in envs if env in searched}
+    every = {env: (on or {}).get(env, {}) | found.get(env, {}) for env in envs}
+    return Arm(algo, algo, "tuned", own, on={env: s for env, s in every.items() if s})
 
 
 def dimensions(fidelity: str) -> Study:
     """One state, mu = theta: linear in nothing but a bias; V is a single number. All four
     end at the best action, so what tells them apart is the area under the curve."""
-    settings = LINEAR | {"exploration": "gaussian", "rounds": 100}
+    settings = {"exploration": "gaussian", "rounds": 100}
     shapes, sizes = ("Round", "Oval", "Ridge"), (5, 10, 25, 50)
+    envs = tuple(f"penfac/{shape}{size}-v0" for shape in shapes for size in sizes)
     large = tuple(f"penfac/{shape}50-v0" for shape in shapes)
     return Study(
         "fig5",
         "Sensitivity to the number of action dimensions",
-        tuple(
-            arm(a, "tuned", a, **settings, **judged_by_q(a))
-            for a in ("cacla", "cac", "spg", "dpg")
-        ),
-        tuple(f"penfac/{shape}{size}-v0" for shape in shapes for size in sizes),
+        tuple(linear(a, envs, settings) for a in ("cacla", "cac", "spg", "dpg")),
+        envs,
         (
             Claim(
                 "SPG is indeed more sensitive to larger action dimensions. CACLA is also "
@@ -322,18 +327,16 @@ def dimensions(fidelity: str) -> Study:
 
 def critic_error(fidelity: str) -> Study:
     """mu = phi(s) theta with tile coding."""
-    settings = LINEAR | {"features": "tiles", "rounds": 5000}
+    settings = {"features": "tiles"}
     swing_up = "penfac/InvertedPendulumSwingup-v0"
     box = [-1.0, 1.0, -4.0, 4.0, -1.0, 1.0, -1.0, 1.0, -10.0, 10.0]
-    large = {"tile_box": box, "tiles": 6}
+    large = {swing_up: {"tile_box": box, "tilings": 16, "tile_memory": 16384}}
+    envs = ("penfac/MountainCarContinuous-v0", "penfac/Pendulum-v0", swing_up)
     return Study(
         "fig6",
         "Robustness to the critic's error",
-        tuple(
-            Arm(a, a, "tuned", settings | judged_by_q(a), on={swing_up: large})
-            for a in ("cacla", "spg", "dpg")
-        ),
-        ("penfac/MountainCarContinuous-v0", "penfac/Pendulum-v0", swing_up),
+        tuple(linear(a, envs, settings, large) for a in ("cacla", "spg", "dpg")),
+        envs,
         (
             Claim(
                 "as soon as value functions become harder to learn, CACLA performs better "

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from penfac import tune
+from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError, PenfacError
 from penfac.events import Limits, Listener
 from penfac.interruption import Interruption, StopRequested
 from penfac.request import Request
 from penfac.runs import RunFolder, storage
-from penfac.space import as_toml
+from penfac.space import as_toml, space
 from penfac.studies import executors
 from penfac.studies.spec import Arm, Study, check
 from penfac.tune import Search
@@ -41,7 +42,9 @@ def tune_study(
     Returns the table, and the exit code of a search that was stopped or failed."""
     found: Table = {}
     cells = {
-        (env, arm.name): arm_request(study, env, arm, seeds, on, folder)
+        (env, arm.name): arm_request(
+            study, env, unsearched(arm, search), seeds, on, folder
+        )
         for env in study.envs
         for arm in study.arms
     }
@@ -61,6 +64,16 @@ def tune_study(
         except StopRequested as stop:
             return found, stop.exit_code
     return found, 0
+
+
+def unsearched(arm: Arm, search: Search) -> Arm:
+    """Without what an earlier search found: this one begins where that one began."""
+    drawn = space(ALGORITHMS[arm.algo], search.space).keys()
+    kept = {
+        env: {key: value for key, value in own.items() if key not in drawn}
+        for env, own in arm.on.items()
+    }
+    return dataclasses.replace(arm, on=kept)
 
 
 def arm_request(
