@@ -6,13 +6,14 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # tests start many processes: each keeps to one thread of BLAS
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: train test slow check lint types bench clean help
+.PHONY: train test slow check lint types docs bench clean help
 
 help:
 	@echo "make train   install and learn RoboschoolHalfCheetah-v2 for about two minutes"
 	@echo "make test    install what tests need and run them (about 15 minutes)"
 	@echo "make slow    tests that need peers or minutes"
-	@echo "make check   lint and types"
+	@echo "make check   lint, types and docs"
+	@echo "make docs    the pages of docs/ as a site, in build/site"
 	@echo "make bench   speed and memory, ratios against peers"
 
 $(BIN)/python:
@@ -31,6 +32,10 @@ $(VENV)/.peers: $(VENV)/.dev
 	$(PIP) -e ".[dev,device,onnx,peers,pybullet,ray]"
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.dev
+	$(PIP) -e ".[dev,device,onnx,docs]"
+	@touch $@
+
 train: $(VENV)/.core
 	$(BIN)/penfac train --env RoboschoolHalfCheetah-v2 --steps 1_000_000 --stop-after 150s
 
@@ -40,14 +45,18 @@ test: $(VENV)/.dev
 slow: $(VENV)/.peers
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
-check: lint types
+check: lint types docs
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff check src tests examples
-	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples docs/site.py
+	$(BIN)/ruff format --check src tests examples docs/site.py
 
 types: $(VENV)/.peers
 	$(BIN)/pyright
+
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "build/site/index.html"
 
 bench: $(VENV)/.peers
 	$(BIN)/penfac bench cpu

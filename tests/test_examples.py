@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from penfac.policy import ActionScale, Policy, PolicyWeights
+from penfac.studies.verdicts import VERDICTS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 NO_JAX = """
@@ -78,6 +79,27 @@ def test_policy_is_deployed_without_jax(tmp_path):
     (tmp_path / "policy.safetensors").write_bytes(policy.to_bytes())
     said = run("-c", NO_JAX, EXAMPLES / "deploy_policy.py", tmp_path, folder=tmp_path)
     assert abs(float(said.split()[-1])) < 0.01
+
+
+def test_a_study_in_python_is_run_and_judged(tmp_path):
+    said = run(EXAMPLES / "custom_study.py", 2, "out", folder=tmp_path).splitlines()
+    assert said[0] == "4 runs to go, 8,000 steps in all"
+    verdict, comparison, page = said[-3:]
+    assert verdict.split(":")[0] in VERDICTS
+    assert comparison.startswith("  large above small: by 0.")
+    assert (tmp_path / page.removeprefix("page: ")).is_file()
+
+
+def test_a_sweep_is_one_program_with_a_row_for_every_arm(tmp_path):
+    said = run(EXAMPLES / "vmapped_sweep.py", 400, "out", folder=tmp_path).splitlines()
+    assert said[0].startswith("# 12 learners in one program")
+    assert sum(line.startswith("# first update") for line in said) == 1
+    arms = ["sigma-0.05", "sigma-0.1", "sigma-0.2", "sigma-0.4"]
+    rows = [line.split() for line in said if line.startswith("sigma-")]
+    assert [row[0] for row in rows] == arms
+    assert all(float(mean) >= float(worst) for _, mean, worst in rows)
+    folder = tmp_path / said[-1].removeprefix("runs: ")
+    assert all((folder / arm / "seed-2/policy").is_dir() for arm in arms)
 
 
 def test_baselines_of_the_roboschool_tasks(tmp_path):

@@ -1,0 +1,56 @@
+"""Sweep one setting as the arms of one program: every value and every seed at once.
+
+    python examples/vmapped_sweep.py [STEPS] [OUT]
+
+The values of `sigma` differ in a number only, so one compilation serves them all; on an
+accelerator all learners move together, on a CPU too, since `at_once` asks for it. The same
+as a command, with a block for each arm in sweep.toml: `penfac train --arms sweep.toml`.
+"""
+
+import statistics
+import sys
+from pathlib import Path
+
+from penfac.events import Limits, Listener
+from penfac.request import Request
+from penfac.trial import start
+
+SIGMAS = (0.05, 0.1, 0.2, 0.4)
+SEEDS = (0, 1, 2)
+
+
+class Say(Listener):
+    """Compilations are worth a line: there is one of each program."""
+
+    def noted(self, text: str) -> None:
+        print(f"# {text}")
+
+
+def main(steps: int, out: Path) -> None:
+    request = Request(
+        env="penfac/LQR-v0",
+        settings={"collect": "steps", "worlds": 8, "steps_per_world": 50},
+        arms={f"sigma-{sigma}": {"sigma": sigma} for sigma in SIGMAS},
+        steps=steps,
+        seeds=SEEDS,
+        eval_every=max(1, steps // 4),
+        on="device",  # the environment is part of the program
+        out=out,
+    )
+    limits = Limits(at_once=len(SIGMAS) * len(SEEDS))
+    outcome = start(request, limits, Say())
+    if outcome.exit_code:
+        sys.exit(f"{outcome.reason}: {outcome.folder}")
+    print(f"{'arm':12} {'return':>9} {'worst seed':>11}")
+    for arm in request.arms or {}:
+        points = [p for who, p in outcome.finals.items() if who.arm == arm]
+        means = [statistics.fmean(point.returns) for point in points]
+        print(f"{arm:12} {statistics.fmean(means):9.2f} {min(means):11.2f}")
+    print(f"runs: {outcome.folder}")
+
+
+if __name__ == "__main__":
+    main(
+        int(sys.argv[1]) if len(sys.argv) > 1 else 40_000,
+        Path(sys.argv[2] if len(sys.argv) > 2 else "runs"),
+    )
