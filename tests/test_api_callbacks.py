@@ -9,7 +9,7 @@ import pytest
 from tests.faults.commands import same_end, status
 from tests.small_models import JUDGED, learned, own_folder, small
 
-from penfac import notebook
+from penfac.api import notebook
 from penfac.interruption import Interruption
 
 __all__ = ["own_folder"]  # a fixture

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penfac.api import TD3 as TD3
     from penfac.api import PeNFAC as PeNFAC
     from penfac.api import load as load
-    from penfac.callbacks import Event as Event
+    from penfac.api.callbacks import Event as Event
     from penfac.policy import Policy as Policy
 
 __version__ = "0.1.0"
@@ -26,7 +26,7 @@ _MODELS = ("PeNFAC", "NFAC", "CACLA", "CAC", "SPG", "DPG", "DDPG", "TD3", "PPO")
 _HOMES = {
     "ALGORITHMS": "algos",
     "Policy": "policy",
-    "Event": "callbacks",
+    "Event": "api.callbacks",
     **dict.fromkeys((*_MODELS, "load"), "api"),
 }
 

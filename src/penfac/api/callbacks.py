@@ -88,7 +88,7 @@ class Told(Listener):
 
 def progress() -> Any:
     """The bar that fits where we run."""
-    from penfac.notebook import bar
+    from penfac.api.notebook import bar
 
     return bar()
 

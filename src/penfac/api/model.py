@@ -13,9 +13,11 @@ import gymnasium
 import numpy as np
 
 from penfac.algos import ALGORITHMS
-from penfac.callbacks import Callback, Told, progress, raise_what_stopped
+from penfac.api.callbacks import Callback, Told, progress, raise_what_stopped
+from penfac.api.copies import copy_run
+from penfac.api.keywords import check_place, in_python, options_of, whole
+from penfac.api.observations import observation_space, rows_of
 from penfac.configs import from_values
-from penfac.copies import copy_run
 from penfac.engines.base import Job
 from penfac.engines.build import build_engine
 from penfac.envs.own import Source, announce, recall, remember, source_of
@@ -23,9 +25,7 @@ from penfac.errors import ConfigError
 from penfac.evaluate import chooser
 from penfac.events import Limits, Outcome
 from penfac.judge import exploring, judge, load_policy
-from penfac.keywords import check_place, in_python, options_of, whole
 from penfac.learners import one_of
-from penfac.observations import observation_space, rows_of
 from penfac.policy import Policy
 from penfac.randomness import Stream, generator
 from penfac.request import Request, check_document, env_options, resolve

@@ -9,8 +9,8 @@ model = penfac.load("pendulum")
 from pathlib import Path
 from typing import Any
 
-from penfac.keywords import in_python
-from penfac.model import Model, Place
+from penfac.api.keywords import in_python
+from penfac.api.model import Model, Place
 from penfac.runs import read_config
 
 
