@@ -11,6 +11,7 @@ from penfac import presets
 from penfac.algos import ALGORITHMS
 from penfac.configs import nearest
 from penfac.errors import ConfigError
+from penfac.studies.appendix import critic_error, dimensions
 from penfac.studies.claims import Claim
 from penfac.studies.spec import Arm, Study, check
 
@@ -264,93 +265,6 @@ def activations(fidelity: str) -> Study:
 
 
 # --- the appendix ------------------------------------------------------------------------
-
-
-LINEAR: dict[str, Any] = {
-    "actor_hidden": [],
-    "critic_hidden": [],
-    "actor_output": "linear",
-    "normalise": "none",
-    "optimiser": "sgd",
-}
-
-
-def linear(algo: str, envs: tuple[str, ...], settings: dict[str, Any], on=None) -> Arm:
-    """An arm of the appendix, with what was searched for it on each environment.
-    `Compatible features are used to learn the Q value function for both SPG and DPG`."""
-    own = LINEAR | settings
-    if algo == "spg":
-        own |= {"spg_critic": "compatible"}
-    searched = presets.read("appendix")
-    found = {env: searched[env][algo] for env in envs if env in searched}
-    every = {env: (on or {}).get(env, {}) | found.get(env, {}) for env in envs}
-    return Arm(algo, algo, "tuned", own, on={env: s for env, s in every.items() if s})
-
-
-def dimensions(fidelity: str) -> Study:
-    """One state, mu = theta: linear in nothing but a bias; V is a single number. All four
-    end at the best action, so what tells them apart is the area under the curve."""
-    settings = {"exploration": "gaussian", "rounds": 100}
-    shapes, sizes = ("Round", "Oval", "Ridge"), (5, 10, 25, 50)
-    envs = tuple(f"penfac/{shape}{size}-v0" for shape in shapes for size in sizes)
-    large = tuple(f"penfac/{shape}50-v0" for shape in shapes)
-    return Study(
-        "fig5",
-        "Sensitivity to the number of action dimensions",
-        tuple(linear(a, envs, settings) for a in ("cacla", "cac", "spg", "dpg")),
-        envs,
-        (
-            Claim(
-                "SPG is indeed more sensitive to larger action dimensions. CACLA is also "
-                "sensitive but not as much as SPG",
-                ("cacla above spg", "dpg above spg"),
-                "Appendix, Figure 5",
-                measure="area",
-                envs=large,
-            ),
-            Claim(
-                "even if the solution of CACLA and DPG are not exactly the same "
-                "theoretically, they are very similar in practice",
-                ("cacla level with dpg",),
-                "Appendix, Figure 5",
-                measure="area",
-            ),
-        ),
-        "Does CACLA suffer from the variance of SPG when actions have many dimensions?",
-        "Figure 5",
-        fidelity,
-        100,
-        2_000,
-        eval_episodes=1,  # one state, one action: always the same
-    )
-
-
-def critic_error(fidelity: str) -> Study:
-    """mu = phi(s) theta with tile coding."""
-    settings = {"features": "tiles"}
-    swing_up = "penfac/InvertedPendulumSwingup-v0"
-    box = [-1.0, 1.0, -4.0, 4.0, -1.0, 1.0, -1.0, 1.0, -10.0, 10.0]
-    large = {swing_up: {"tile_box": box, "tilings": 16, "tile_memory": 16384}}
-    envs = ("penfac/MountainCarContinuous-v0", "penfac/Pendulum-v0", swing_up)
-    return Study(
-        "fig6",
-        "Robustness to the critic's error",
-        tuple(linear(a, envs, settings, large) for a in ("cacla", "spg", "dpg")),
-        envs,
-        (
-            Claim(
-                "as soon as value functions become harder to learn, CACLA performs better "
-                "than both SPG and DPG",
-                ("cacla above spg", "cacla above dpg"),
-                "Appendix, Figure 6",
-            ),
-        ),
-        "Is CACLA more robust than SPG and DPG when the critic is less accurate?",
-        "Figure 6",
-        fidelity,
-        60,
-        200_000,
-    )
 
 
 def nfac(fidelity: str) -> Study:
