@@ -87,7 +87,8 @@ ONLY = {  # a layer and all that it may import of ours, itself aside
         "errors",
     },
     "train": {"engines", "types", "errors"},
-    "runs": {"errors", "segments", "board"},
+    "checkpoints": {"errors"},
+    "runs": {"errors", "segments", "board", "checkpoints"},
     "export": {"policy", "errors"},
     "card": {"algos", "configs", "errors", "learners", "policy", "presets", "runs"},
     "api": {
@@ -140,6 +141,7 @@ def reachable(start: str) -> set[str]:
 
 LIGHT = [
     "penfac.runs",
+    "penfac.checkpoints",
     "penfac.segments",
     "penfac.board",
     "penfac.plots",

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from penfac import runs
+from penfac import checkpoints, runs
 from penfac.errors import CorruptFile, RunFolderBusy, StorageError
 from penfac.learners import Learner
 from penfac.recorder import board_settings
@@ -197,7 +197,7 @@ def test_none_at_all_is_not_an_error(tmp_path):
 def is_refused(folder: RunFolder) -> str:
     """Alone it is an error; with an older one beside it that one counts."""
     with pytest.raises(CorruptFile) as refusal:
-        runs._read_checkpoint(checkpoint(folder, 2))
+        checkpoints.read_checkpoint(checkpoint(folder, 2))
     assert refusal.value.exit_code == 5
     assert loaded(folder) == 1
     return str(refusal.value)
@@ -248,7 +248,7 @@ def forge(folder: RunFolder, data: bytes, **changes: object) -> None:
     """A second checkpoint with these bytes, signed as if they were ours."""
     meta = META | {"format": 1, "update": 2, "csv": {}}
     meta |= {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} | changes
-    meta["seal"] = runs._seal(meta)
+    meta["seal"] = checkpoints.seal(meta)
     (checkpoint(folder, 2) / "state.safetensors").write_bytes(data)
     (checkpoint(folder, 2) / "state.json").write_text(json.dumps(meta))
 
@@ -374,7 +374,7 @@ TENSOR = st.fixed_dictionaries(
 def test_no_header_crashes_the_loader(fuzzed, header, size):
     forge(fuzzed, safetensors(header, b"\0" * size))
     with contextlib.suppress(CorruptFile):  # a header may by chance be good
-        runs._read_checkpoint(checkpoint(fuzzed, 2))
+        checkpoints.read_checkpoint(checkpoint(fuzzed, 2))
 
 
 @settings(max_examples=200)

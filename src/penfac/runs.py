@@ -23,15 +23,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as tensors_from_bytes
 from safetensors.numpy import save as tensors_to_bytes
 
 from penfac import segments
 from penfac.board import Board
+from penfac.checkpoints import (
+    FORMAT,
+    newest_first,
+    read_checkpoint,
+    read_meta,
+    seal,
+    verifies,
+)
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy, StorageError
 
-FORMAT = 1
 KEEP = 2  # checkpoints
 CSV_FILES = ("progress.csv", "evaluations.csv")
 NAMES = (  # of what a run, or a search, leaves in its own folder
@@ -222,7 +227,7 @@ class RunFolder:
         """
         home = self.path / "checkpoints"
         final = home / (f"update-{update:06d}" + "-evaluated" * evaluated)
-        if final.exists() and _verifies(final):
+        if final.exists() and verifies(final):
             return
         with storage(self.path):
             home.mkdir(exist_ok=True)
@@ -242,7 +247,7 @@ class RunFolder:
                 data = tensors_to_bytes(arrays)
                 meta["sha256"] = hashlib.sha256(data).hexdigest()
                 meta["bytes"] = len(data)
-                meta["seal"] = _seal(meta)
+                meta["seal"] = seal(meta)
                 text = json.dumps(meta, indent=2, allow_nan=False)
                 _write_file(temporary / "state.safetensors", data, sync=True)
                 _write_file(temporary / "state.json", text.encode(), sync=True)
@@ -256,12 +261,12 @@ class RunFolder:
             self._prune(home)
 
     def _prune(self, home: Path) -> None:
-        for old in _checkpoints(home)[KEEP:]:
+        for old in newest_first(home)[KEEP:]:
             shutil.rmtree(old, ignore_errors=True)
         for stray in home.glob(".tmp-*"):
             shutil.rmtree(stray, ignore_errors=True)
         if self.segments:
-            kept = [_read_meta(folder).get("replay") for folder in _checkpoints(home)]
+            kept = [read_meta(folder).get("replay") for folder in newest_first(home)]
             segments.prune(self.path / "replay", [r["segments"] for r in kept if r])
 
     def load_checkpoint(
@@ -272,9 +277,9 @@ class RunFolder:
         None when there is none at all; an error when there are some and none is good.
         """
         complaints = []
-        for folder in _checkpoints(self.path / "checkpoints"):
+        for folder in newest_first(self.path / "checkpoints"):
             try:
-                arrays, meta = _read_checkpoint(folder)
+                arrays, meta = read_checkpoint(folder)
                 if "replay" in meta:
                     self.segments = meta["replay"]["segments"]
                     capacity = meta["replay"]["capacity"]
@@ -389,61 +394,3 @@ def _whole_lines(path: Path) -> bytes:
     if len(whole) < len(data):
         os.truncate(path, len(whole))
     return whole
-
-
-def _checkpoints(home: Path) -> list[Path]:
-    """Newest first, by number, never by time."""
-    found = []
-    for path in home.glob("update-*"):
-        match = re.fullmatch(r"update-(\d+)(-evaluated)?", path.name)
-        if match:
-            found.append((int(match[1]), match[2] is not None, path))
-    return [path for *_, path in sorted(found, reverse=True)]
-
-
-def _seal(meta: dict[str, Any]) -> str:
-    """The sha256 of everything else that state.json says."""
-    rest = {k: v for k, v in meta.items() if k != "seal"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
-def _read_meta(folder: Path) -> dict[str, Any]:
-    try:
-        return json.loads((folder / "state.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-
-
-def _verifies(folder: Path) -> bool:
-    try:
-        _read_checkpoint(folder)
-    except CorruptFile:
-        return False
-    return True
-
-
-def _read_checkpoint(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Everything is checked before anything is parsed into arrays."""
-    try:
-        meta = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        version, digest, size = meta["format"], meta["sha256"], meta["bytes"]
-        seal = _seal(meta)
-        data = (folder / "state.safetensors").read_bytes()
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise CorruptFile(f"{folder}: incomplete or not ours") from None
-    if not isinstance(version, int) or version > FORMAT:
-        raise CorruptFile(
-            f"{folder}: written in format {version}, we read up to {FORMAT}"
-        )
-    if meta.get("seal") != seal:
-        raise CorruptFile(f"{folder}: the sha256 of state.json does not match")
-    if len(data) != size:
-        raise CorruptFile(
-            f"{folder}: truncated, expected {size} bytes, got {len(data)}"
-        )
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise CorruptFile(f"{folder}: the sha256 of state.safetensors does not match")
-    try:
-        return tensors_from_bytes(data), meta
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise CorruptFile(f"{folder}: not a safetensors file ({error})") from None

@@ -24,7 +24,7 @@ from tests.faults.commands import (
     status,
 )
 
-from penfac import runs
+from penfac import checkpoints, runs
 from penfac.engines.host import HostEngine
 from penfac.runs import read_csv
 
@@ -234,7 +234,7 @@ def forge(run: Path, change) -> None:
     change(arrays, meta)
     data = save(arrays)
     meta |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    meta["seal"] = runs._seal(meta)
+    meta["seal"] = checkpoints.seal(meta)
     (folder / "state.safetensors").write_bytes(data)
     (folder / "state.json").write_text(json.dumps(meta))
 

@@ -1,4 +1,5 @@
-"""Kill a process at every line of penfac.runs that a job executes, and look what is left.
+"""Kill a process at every line of a run folder's code that a job executes, and look what
+is left.
 
     python -m tests.faults.torn FOLDER JOB
 
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penfac import runs
+from penfac import checkpoints, runs
 from penfac.runs import RunFolder
 
 ROWS = [{"update": 1, "step": 10}]
@@ -61,11 +62,11 @@ JOBS = {f.__name__: f for f in (save, replace_damaged, write, go_back)}
 
 
 def kill_at_line(n: int) -> None:
-    """SIGKILL before the n-th line of runs.py that is executed from here on."""
+    """SIGKILL before the n-th line of the two files that is executed from here on."""
     left = [n]
 
     def trace(frame, event, _):
-        if frame.f_code.co_filename != runs.__file__:
+        if frame.f_code.co_filename not in (runs.__file__, checkpoints.__file__):
             return None
         if event == "line":
             left[0] -= 1
