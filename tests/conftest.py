@@ -5,7 +5,9 @@ before anything of penfac is imported, so it comes first.
 """
 # ruff: noqa: E402
 
+import gc
 import os
+from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 # two threads that factor matrices for MJX may wait for each other; see envs/roboschool/mjx
@@ -33,6 +35,20 @@ from penfac.types import EnvSpec, Transitions
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
+
+MOST_MAPS = 20_000  # Linux lets a process have 65 530
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_programs():
+    """Every compiled program maps pieces of memory, and a process that runs out of them is
+    aborted: what earlier modules compiled goes in time."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
+
 
 SPEC = EnvSpec("test/Small-v0", 3, -np.ones(2), np.ones(2), horizon=7)
 
