@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penfac.errors import CorruptFile
-from penfac.policy import Policy, between, mean_action
+from penfac.policy import Policy, mean_action
 
 STATES = 10_000
 MOST = 1e-5  # of the action's range: more is another policy
@@ -70,7 +70,7 @@ def left_open(policy: Policy, obs: np.ndarray, unit: np.ndarray) -> np.ndarray:
     for _ in range(4):
         layers = [(blurred(w), blurred(b)) for w, b in policy.weights.layers]
         other = mean_action(policy.weights._replace(layers=layers), blurred(obs))
-        moved = np.abs(between(other, -1, 1) - between(unit, -1, 1)).max(1) / 2
+        moved = np.abs(np.clip(other, -1, 1) - np.clip(unit, -1, 1)).max(1) / 2
         found = np.maximum(found, np.nan_to_num(moved, nan=1.0))
     return found
 
