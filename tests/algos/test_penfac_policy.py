@@ -85,7 +85,9 @@ def test_the_policy_holds_numpy_arrays_alone(make_learner):
     """Nothing of JAX goes to a robot."""
     learner = make_learner()
     weights = algorithm.policy(learner.state, learner.plan, learner.numbers)
-    arrays = [x for x in jax.tree.leaves(weights) if not isinstance(x, str | float | bool)]
+    arrays = [
+        x for x in jax.tree.leaves(weights) if not isinstance(x, str | float | bool)
+    ]
     assert arrays
     assert all(type(x) is np.ndarray for x in arrays)
 
