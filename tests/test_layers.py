@@ -92,7 +92,7 @@ ONLY = {  # a layer and all that it may import of ours, itself aside
     "export": {"policy", "errors"},
     "card": {"algos", "configs", "errors", "learners", "policy", "presets", "runs"},
     "api": {
-        "algos", "configs", "engines", "envs", "errors", "evaluate", "events",
+        "algos", "arguments", "configs", "engines", "envs", "errors", "evaluate", "events",
         "interruption", "judge", "learners", "policy", "randomness", "request", "runs",
         "terminal", "train", "trial", "types",
     },

@@ -106,3 +106,11 @@ def at_once(text: str | None) -> int | None:
     if size is not None and size < 1:
         raise ConfigError(f"--slice {text}: needs at least 1")
     return size
+
+
+def check_place(on: str, name: str | None) -> None:
+    """Where a run runs, and what its folder is called."""
+    if on not in ("auto", "cpu", "device"):
+        raise ConfigError(f"--on {on}: is auto, cpu or device")
+    if name is not None and (not name.strip() or "/" in name or name.startswith(".")):
+        raise ConfigError(f"--name {name}: needs a plain folder name")

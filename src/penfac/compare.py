@@ -10,7 +10,7 @@ from penfac.judge import judge
 from penfac.learners import arm_document, arm_folders, learners_of
 from penfac.plots import Curve, comparison
 from penfac.request import check_document
-from penfac.runs import read_config, storage
+from penfac.runs import RunFolder, read_config, storage
 from penfac.standing import mean_returns, score
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -43,7 +43,8 @@ def plot(runs: list[Path], file: Path) -> dict[str, Any]:
             rows.append(told(label, home, own, judged))
     with storage(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(comparison(shown, kind.removeprefix(".")))
+    picture = comparison(shown, kind.removeprefix("."))
+    RunFolder(file.parent).write(file.name, picture)
     return {"file": str(file), "curves": rows}
 
 

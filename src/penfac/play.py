@@ -17,7 +17,7 @@ from penfac.learners import one_of
 from penfac.policy import Policy
 from penfac.randomness import Stream, env_seed
 from penfac.request import check_document, env_options
-from penfac.runs import read_config, storage
+from penfac.runs import RunFolder, read_config, storage
 
 VIDEOS = (".mp4", ".webm", ".gif")
 GIF_FRAMES = 25  # a second: more than browsers like to show
@@ -219,10 +219,8 @@ def write_strip(file: Path, played: list[Played], pictures: int) -> None:
     drawn = np.concatenate([row[:, :wide] for row in rows], 0)
     with storage(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        data = imageio.imwrite("<bytes>", drawn, extension=".png")
-        part = file.with_name(f".{os.getpid()}-{file.name}")
-        part.write_bytes(data)
-        os.replace(part, file)
+    data = imageio.imwrite("<bytes>", drawn, extension=".png")
+    RunFolder(file.parent).write(file.name, data)
 
 
 def moments(played: Played, pictures: int) -> np.ndarray:

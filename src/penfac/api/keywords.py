@@ -48,14 +48,6 @@ def whole(name: str, value: Any, least: int | None = None) -> int:
     return int(number)
 
 
-def check_place(on: str, name: str | None) -> None:
-    """Where it runs, and what its folder is called."""
-    if on not in ("auto", "cpu", "device"):
-        raise ConfigError(f"on {on}: is auto, cpu or device")
-    if name is not None and (not name.strip() or "/" in name or name.startswith(".")):
-        raise ConfigError(f"name {name}: needs a plain folder name")
-
-
 def options_of(
     max_episode_steps: int | None,
     action_bounds: tuple[float, float] | None,

@@ -15,8 +15,9 @@ import numpy as np
 from penfac.algos import ALGORITHMS
 from penfac.api.callbacks import Callback, Told, progress, raise_what_stopped
 from penfac.api.copies import copy_run
-from penfac.api.keywords import check_place, in_python, options_of, whole
+from penfac.api.keywords import in_python, options_of, whole
 from penfac.api.observations import observation_space, rows_of
+from penfac.arguments import check_place
 from penfac.configs import from_values
 from penfac.engines.base import Job
 from penfac.engines.build import build_engine

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from penfac.errors import ConfigError, PenfacError
+from penfac.errors import PenfacError
 
 app = typer.Typer(
     add_completion=False,
@@ -64,13 +64,6 @@ Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document, nothing else.")
 ]
 Run = Annotated[Path, typer.Argument(help="A run folder.")]
-
-
-def check_words(on: str, name: str | None) -> None:
-    if on not in ("auto", "cpu", "device"):
-        raise ConfigError(f"--on {on}: is auto, cpu or device")
-    if name is not None and (not name.strip() or "/" in name or name.startswith(".")):
-        raise ConfigError(f"--name {name}: needs a plain folder name")
 
 
 def follow(go: Any, as_json: bool, told: Any = None) -> int:

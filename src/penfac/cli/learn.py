@@ -10,6 +10,7 @@ import typer
 from penfac.arguments import (
     at_once,
     bounds,
+    check_place,
     duration,
     env_arguments,
     seed_list,
@@ -25,7 +26,6 @@ from penfac.cli.app import (
     Slice,
     StopAfter,
     app,
-    check_words,
     follow,
     reply,
 )
@@ -105,7 +105,7 @@ def train(
 
     if eval_protocol not in ("steps", "authors"):
         raise ConfigError(f"--eval-protocol {eval_protocol}: is steps or authors")
-    check_words(on, name)
+    check_place(on, name)
     authors = eval_protocol == "authors"
     every = None if eval_every is None else whole(eval_every, "--eval-every")
     limit = max_episode_steps
@@ -199,7 +199,7 @@ def tune(
     from penfac.events import Limits
     from penfac.request import Request
 
-    check_words(on, name)
+    check_place(on, name)
     budget = whole(steps, "--steps")
     request = Request(
         env=env,

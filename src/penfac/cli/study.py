@@ -9,7 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from penfac.arguments import at_once, duration, if_given, seed_list, timeout, whole
+from penfac.arguments import (
+    at_once,
+    check_place,
+    duration,
+    if_given,
+    seed_list,
+    timeout,
+    whole,
+)
 from penfac.cli.app import (
     CheckpointEvery,
     EnvTimeout,
@@ -17,7 +25,6 @@ from penfac.cli.app import (
     Slice,
     StopAfter,
     app,
-    check_words,
     reply,
 )
 from penfac.errors import ConfigError
@@ -101,7 +108,7 @@ def tune_(
     from penfac.studies import plan, tuning
     from penfac.tune import Search
 
-    check_words(on, None)
+    check_place(on, None)
     chosen = plan.at(named(name, fidelity), steps=if_given(whole, steps, "--steps"))
     limits = Limits(
         stop_after=if_given(duration, stop_after, "--stop-after"),
@@ -167,7 +174,7 @@ def run(
     from penfac.events import Limits
     from penfac.studies import plan, runner, tuning
 
-    check_words("auto", folder)
+    check_place("auto", folder)
     with terminal.nothing_else_said(json_):  # a .py file may print
         found = named(name, fidelity)
     chosen = plan.at(
