@@ -172,7 +172,9 @@ def write(folder: Path, document: dict[str, Any]) -> None:
                 continue
             with storage(path):
                 path.mkdir(parents=True, exist_ok=True)
-            RunFolder(path).write_json("config.json", own)
+            below = RunFolder(path)
+            below.sweep()  # nobody learns where this file is yet to be written
+            below.write_json("config.json", own)
 
 
 def seeds_in(path: Path) -> Any:
