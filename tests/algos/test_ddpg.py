@@ -481,7 +481,7 @@ def test_the_deployed_policy_is_mu(make, batch):
 
     made = make(normalise_actor="batch-norm")
     new, _ = update(made.state, batch, made.plan, made.numbers, moment())
-    weights = ddpg.policy(new, made.plan, made.numbers)
+    weights = ddpg.DDPG.policy(new, made.plan, made.numbers)
     ours = mu(new, batch.obs, made.plan, made.numbers)
     np.testing.assert_allclose(
         mean_action(weights, np.asarray(batch.obs)), ours, atol=1e-5

@@ -412,7 +412,7 @@ def test_with_tiles_the_deployed_policy_is_mu(make):
     for seed in range(4):
         state, _ = made.step(one_step(2.0, seed=seed), state)
     obs = np.random.default_rng(0).normal(size=(30, N)).astype(np.float32)
-    weights = online.policy(state, made.plan, made.numbers)
+    weights = online.CACLA.policy(state, made.plan, made.numbers)
     ours = mu(state, jnp.asarray(obs), made.plan, made.numbers)
     assert np.abs(ours).max() > 0.01
     np.testing.assert_allclose(mean_action(weights, obs), ours, atol=1e-6)

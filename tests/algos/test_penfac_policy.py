@@ -39,7 +39,7 @@ def test_the_numpy_policy_is_mu(
         normalise_actor=normalisation, actor_output=output,
     )  # fmt: skip
     obs = states()
-    weights = algorithm.policy(state, learner.plan, learner.numbers)
+    weights = algorithm.PENFAC.policy(state, learner.plan, learner.numbers)
     expected = np.asarray(
         algorithm.mu(state, jnp.asarray(obs), learner.plan, learner.numbers)
     )
@@ -62,14 +62,14 @@ def test_every_activation_leaves_as_it_learned(
 ):
     learner, state = trained(make_learner, make_batch, update, activation=activation)
     obs = states(1)
-    weights = algorithm.policy(state, learner.plan, learner.numbers)
+    weights = algorithm.PENFAC.policy(state, learner.plan, learner.numbers)
     expected = algorithm.mu(state, jnp.asarray(obs), learner.plan, learner.numbers)
     np.testing.assert_allclose(mean_action(weights, obs), expected, atol=1e-6)
 
 
 def test_a_tanh_policy_stays_in_the_box(make_learner, make_batch, update):
     learner, state = trained(make_learner, make_batch, update, normalise_actor="none")
-    weights = algorithm.policy(state, learner.plan, learner.numbers)
+    weights = algorithm.PENFAC.policy(state, learner.plan, learner.numbers)
     assert np.all(np.abs(mean_action(weights, 1e6 * states())) <= 1)
 
 
@@ -77,14 +77,14 @@ def test_the_policy_before_any_update_is_finite(make_learner):
     """Empty statistics leave too: batch norm divides by sqrt(0 + 1e-5), not by 0."""
     for normalisation in NORMALISATIONS:
         learner = make_learner(normalise_actor=normalisation)
-        weights = algorithm.policy(learner.state, learner.plan, learner.numbers)
+        weights = algorithm.PENFAC.policy(learner.state, learner.plan, learner.numbers)
         assert np.all(np.isfinite(mean_action(weights, states())))
 
 
 def test_the_policy_holds_numpy_arrays_alone(make_learner):
     """Nothing of JAX goes to a robot."""
     learner = make_learner()
-    weights = algorithm.policy(learner.state, learner.plan, learner.numbers)
+    weights = algorithm.PENFAC.policy(learner.state, learner.plan, learner.numbers)
     arrays = [
         x for x in jax.tree.leaves(weights) if not isinstance(x, str | float | bool)
     ]
@@ -99,7 +99,7 @@ def test_a_learner_whose_batch_norm_is_off_leaves_without_it(
     running = make_learner(normalise_actor="running")
     roomy = running.plan._replace(batch_norm=True)
     state, _ = update(running.state, make_batch(0), roomy, running.numbers)
-    weights = algorithm.policy(state, roomy, running.numbers)
+    weights = algorithm.PENFAC.policy(state, roomy, running.numbers)
     obs = states()
     expected = algorithm.mu(state, jnp.asarray(obs), running.plan, running.numbers)
     np.testing.assert_allclose(mean_action(weights, obs), expected, atol=1e-6)

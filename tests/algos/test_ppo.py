@@ -439,7 +439,7 @@ def test_the_deployed_policy_is_the_mean(make, batch):
     """Numpy weights answer as mu does, the normaliser included."""
     made = make(normalise_obs=True, obs_clip=1.0)
     state, _ = made.step(batch)
-    weights = ppo.policy(state, made.plan, made.numbers)
+    weights = ppo.PPO.policy(state, made.plan, made.numbers)
     ours = mu(state, batch.obs, made.plan, made.numbers)
     answer = mean_action(weights, np.asarray(batch.obs))
     np.testing.assert_allclose(answer, ours, rtol=1e-4, atol=1e-5)

@@ -143,7 +143,9 @@ def test_learning_moves_the_policy_and_the_policy_is_what_is_judged(name, env_id
     assert not np.array_equal(before(obs), after(obs))
     if env_id == HOST:
         seen = jnp.asarray(obs)
-        own = engine.job.algo.mu(engine.states[0], seen, engine.plan, engine.numbers)
+        own = engine.job.algo.mu(
+            engine.learners[0].state, seen, engine.plan, engine.numbers
+        )
         own = engine.actions.to_env(np.asarray(own))
         np.testing.assert_allclose(own, after(obs), atol=2e-6)
 

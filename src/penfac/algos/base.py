@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import jax
 from jax import Array
 from jaxtyping import Float, PRNGKeyArray
 
+from penfac.algos.networks import Actor, Inputs, policy_weights
 from penfac.core.noise import Exploration
 from penfac.policy import PolicyWeights
 from penfac.types import EnvSpec, Transitions
@@ -77,8 +79,13 @@ class Algorithm(NamedTuple):
     init: Callable[..., State]  # (key, plan, numbers)
     mu: Callable[..., Any]  # (state, obs, plan, numbers) -> actions in [-1, 1]
     update: Callable[[State, Transitions, Plan, Numbers, Moment], tuple[State, Metrics]]
-    policy: Callable[[State, Plan, Numbers], PolicyWeights]
+    acting: Callable[[State, Plan, Numbers], tuple[Inputs, Actor]]  # all that mu needs
     overrides: Mapping[str, Any] = MappingProxyType({})  # of the config: what makes it
     behaviour: Callable[[State], State] = itself  # whose mu explores
     spread: Callable[..., Any] = given  # (state, sigma, plan, numbers) -> [] or [m]
     modes: tuple[str, ...] = ("mean",)  # how it is judged
+
+    def policy(self, state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
+        """mu as numpy arrays: what is deployed."""
+        acting = jax.jit(self.acting, static_argnums=1)
+        return policy_weights(acting(state, plan, numbers), plan)

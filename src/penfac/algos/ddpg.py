@@ -34,10 +34,8 @@ from penfac.algos.networks import (
     adam,
     all_finite,
     batch_norm_inputs,
-    compiled_actor_inputs,
     init_actor,
     only_with_batch_norm,
-    policy_weights,
     running_inputs,
 )
 from penfac.core.actor import dpg_loss
@@ -56,7 +54,6 @@ from penfac.core.normalise import (
 from penfac.core.returns import ddrl_n_step_returns, n_step_returns
 from penfac.core.trust_region import action_distance
 from penfac.nets import init_layers, mlp
-from penfac.policy import PolicyWeights
 from penfac.replay import Replay, append, replay_init, sample, state_behind
 from penfac.types import Transitions
 
@@ -150,13 +147,18 @@ def moved_actor(actor: Actor, sigma: Scalar, key: PRNGKeyArray, plan: Plan) -> A
     return actor._replace(layers=perturbed(actor.layers, sigma, key))
 
 
+def acting(state: State, plan: Plan, numbers: Numbers) -> tuple[Inputs, Actor]:
+    online = state.learner.online
+    inputs = actor_inputs(state.observed, online.batch_stats, plan, numbers)
+    return inputs, online.actor
+
+
 def mu(
     state: State, obs: Float[Array, "*b n"], plan: Plan, numbers: Numbers
 ) -> Float[Array, "*b m"]:
     """mu(s) of the learner as it stands."""
-    online = state.learner.online
-    inputs = actor_inputs(state.observed, online.batch_stats, plan, numbers)
-    return actor_mean(online.actor, obs, inputs, plan)
+    inputs, actor = acting(state, plan, numbers)
+    return actor_mean(actor, obs, inputs, plan)
 
 
 def behaviour(state: State) -> State:
@@ -353,13 +355,6 @@ def perturb(
     return state._replace(explorer=explorer, parameter_sigma=sigma), distance
 
 
-def policy(state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
-    """mu as numpy arrays."""
-    online = state.learner.online
-    inputs = compiled_actor_inputs(state.observed, online.batch_stats, plan, numbers)
-    return policy_weights(inputs, online.actor, plan)
-
-
 DDPG = Algorithm(
     name="ddpg",
     summary="a deterministic actor up the gradient of a replayed Q",
@@ -373,7 +368,7 @@ DDPG = Algorithm(
     init=init,
     mu=mu,
     update=update,
-    policy=policy,
+    acting=acting,
     behaviour=behaviour,
 )
 

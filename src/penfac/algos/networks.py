@@ -118,13 +118,9 @@ def only_with_batch_norm(grad: Actor, on: Bool[Array, ""]) -> Actor:
     )
 
 
-# what a host engine asks for before every collecting: one call instead of ten
-compiled_running_inputs = jax.jit(running_inputs)
-compiled_actor_inputs = jax.jit(actor_inputs, static_argnums=2)
-
-
-def policy_weights(inputs: Inputs, actor: Actor, plan: Plan) -> PolicyWeights:
+def policy_weights(acting: tuple[Inputs, Actor], plan: Plan) -> PolicyWeights:
     """mu as numpy arrays: what the host collector plays and what is deployed."""
+    inputs, actor = acting
     return PolicyWeights(
         mean=np.asarray(inputs.mean),
         std=np.asarray(inputs.std),
@@ -134,6 +130,7 @@ def policy_weights(inputs: Inputs, actor: Actor, plan: Plan) -> PolicyWeights:
         layers=[(np.asarray(w), np.asarray(b)) for w, b in actor.layers],
         activation=plan.activation,
         output=plan.actor_output,
+        tiling=getattr(plan, "tiling", None),
     )
 
 

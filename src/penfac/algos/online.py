@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax import Array
 from jaxtyping import Bool, Float, PRNGKeyArray
@@ -26,8 +25,6 @@ from penfac.algos.networks import (
     Inputs,
     adam,
     all_finite,
-    compiled_running_inputs,
-    policy_weights,
     running_inputs,
 )
 from penfac.algos.online_config import (
@@ -48,7 +45,6 @@ from penfac.core.features import (
 from penfac.core.normalise import Running, normalise, running_init, running_update
 from penfac.core.returns import td_errors
 from penfac.nets import ACTIVATIONS, Layers, init_layers, mlp
-from penfac.policy import PolicyWeights
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]
@@ -142,6 +138,11 @@ def actor_mean(
 
 def inputs_of(state: State, numbers: Numbers) -> Inputs:
     return running_inputs(state.observed, numbers.actor_running, numbers.obs_clip)
+
+
+def acting(state: State, plan: Plan, numbers: Numbers) -> tuple[Inputs, Actor]:
+    scale, shift = jnp.ones(plan.obs_dim), jnp.zeros(plan.obs_dim)  # no batch norm here
+    return inputs_of(state, numbers), Actor(scale, shift, state.actor)
 
 
 def mu(
@@ -293,17 +294,6 @@ def judged_by_q_network(
     return Judged(delta, critic_grad, actor_grad, (), jnp.bool_(True))
 
 
-def policy(state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
-    """mu as numpy arrays."""
-    clip = numbers.obs_clip
-    inputs = compiled_running_inputs(state.observed, numbers.actor_running, clip)
-    scale: Any = np.ones(plan.obs_dim, "f")
-    shift: Any = np.zeros(plan.obs_dim, "f")
-    actor = Actor(scale, shift, state.actor)
-    weights = policy_weights(inputs, actor, plan)
-    return weights._replace(tiling=plan.tiling)
-
-
 CACLA = Algorithm(
     name="cacla",
     summary="online: toward an action that turned out better than expected",
@@ -317,7 +307,7 @@ CACLA = Algorithm(
     init=init,
     mu=mu,
     update=update,
-    policy=policy,
+    acting=acting,
     overrides={"actor_update": "cacla"},
 )
 

@@ -27,10 +27,8 @@ from penfac.algos.networks import (
     adam,
     all_finite,
     batch_norm_inputs,
-    compiled_actor_inputs,
     init_actor,
     only_with_batch_norm,
-    policy_weights,
     running_inputs,
     value,
 )
@@ -63,7 +61,6 @@ from penfac.core.trust_region import (
     printed_distance,
 )
 from penfac.nets import Layers, init_layers
-from penfac.policy import PolicyWeights
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]
@@ -113,12 +110,17 @@ def optimiser(lr: Scalar, numbers: Numbers) -> optax.GradientTransformation:
     return adam(lr, numbers.adam_b1, numbers.adam_b2)
 
 
+def acting(state: State, plan: Plan, numbers: Numbers) -> tuple[Inputs, Actor]:
+    inputs = actor_inputs(state.observed, state.batch_stats, plan, numbers)
+    return inputs, state.actor
+
+
 def mu(
     state: State, obs: Float[Array, "*b n"], plan: Plan, numbers: Numbers
 ) -> Float[Array, "*b m"]:
     """mu(s) of the learner as it stands."""
-    inputs = actor_inputs(state.observed, state.batch_stats, plan, numbers)
-    return actor_mean(state.actor, obs, inputs, plan)
+    inputs, actor = acting(state, plan, numbers)
+    return actor_mean(actor, obs, inputs, plan)
 
 
 # --- one update -----------------------------------------------------------------------
@@ -318,15 +320,6 @@ def jacobian_inputs(
     return batch_norm_inputs(moments, inputs, numbers.actor_batch_norm)
 
 
-# --- the policy that leaves -----------------------------------------------------------
-
-
-def policy(state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
-    """mu as numpy arrays: what the host collector plays and what is deployed."""
-    inputs = compiled_actor_inputs(state.observed, state.batch_stats, plan, numbers)
-    return policy_weights(inputs, state.actor, plan)
-
-
 PENFAC = Algorithm(
     name="penfac",
     summary="fitted actor-critic with the CAC update inside a trust region",
@@ -340,7 +333,7 @@ PENFAC = Algorithm(
     init=init,
     mu=mu,
     update=update,
-    policy=policy,
+    acting=acting,
 )
 
 NFAC = PENFAC._replace(

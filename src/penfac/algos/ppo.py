@@ -24,9 +24,7 @@ from penfac.algos.networks import (
     actor_mean,
     adam,
     all_finite,
-    compiled_running_inputs,
     init_actor,
-    policy_weights,
     running_inputs,
     value,
 )
@@ -60,7 +58,6 @@ from penfac.core.ppo import (
 )
 from penfac.core.returns import lambda_advantages, lambda_returns, td_errors
 from penfac.nets import Layers, init_layers
-from penfac.policy import PolicyWeights
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]
@@ -135,6 +132,10 @@ def optimiser(numbers: Numbers) -> optax.GradientTransformation:
 
 def inputs_of(state: State, numbers: Numbers) -> Inputs:
     return running_inputs(state.observed, numbers.actor_running, numbers.obs_clip)
+
+
+def acting(state: State, plan: Plan, numbers: Numbers) -> tuple[Inputs, Actor]:
+    return inputs_of(state, numbers), state.networks.actor
 
 
 def mu(
@@ -315,13 +316,6 @@ def clip_by_norm(grad: Any, most: Scalar) -> Any:
     return jax.tree.map(lambda g: factor * g, grad)
 
 
-def policy(state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
-    """The mean of the policy as numpy arrays."""
-    clip = numbers.obs_clip
-    inputs = compiled_running_inputs(state.observed, numbers.actor_running, clip)
-    return policy_weights(inputs, state.networks.actor, plan)
-
-
 PPO = Algorithm(
     name="ppo",
     summary="clipped policy ratios on a Gaussian policy, its mean judged too",
@@ -335,7 +329,7 @@ PPO = Algorithm(
     init=init,
     mu=mu,
     update=update,
-    policy=policy,
+    acting=acting,
     spread=spread,
     modes=("mean", "mean-of-15", "sampled"),
 )

@@ -11,7 +11,7 @@ from penfac.algos.base import Algorithm, Collecting, Moment, given
 from penfac.core.noise import annealed
 from penfac.envs.gym import EnvOptions, Watch
 from penfac.errors import CorruptFile, Divergence, PenfacError
-from penfac.policy import ActionScale, Policy
+from penfac.policy import ActionScale, Policy, PolicyWeights
 from penfac.randomness import Stream
 from penfac.types import EpisodeStats
 
@@ -57,9 +57,11 @@ class Job(NamedTuple):
         end = self.cfg.sigma if self.cfg.sigma_end is None else self.cfg.sigma_end
         return float(annealed(self.cfg.sigma, end, self.progress(step)))
 
-    def policy(self, state: Any, plan: Any, numbers: Any, actions: ActionScale):
+    def policy(
+        self, weights: PolicyWeights, state: Any, plan: Any, numbers: Any,
+        actions: ActionScale,
+    ) -> Policy:  # fmt: skip
         """mu to be deployed, and how training explores around it now."""
-        weights = self.algo.policy(state, plan, numbers)
         about: dict[str, Any] = {}
         if self.algo.spread is not given:  # learned: no config tells it
             sigma = self.algo.spread(state, self.cfg.sigma, plan, numbers)

@@ -208,7 +208,8 @@ class DeviceEngine:
         spec, numbers = self.env.spec, group.numbers[row]
         actions = ActionScale(spec.action_low, spec.action_high, (spec.action_dim,))
         state = jax.tree.map(jnp.asarray, group.state(row))
-        return self.jobs[i].policy(state, self.plan, numbers, actions)
+        weights = self.job.algo.policy(state, self.plan, numbers)
+        return self.jobs[i].policy(weights, state, self.plan, numbers, actions)
 
     def close(self) -> None:
         pass

@@ -7,12 +7,15 @@ of eight runs alone.
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from penfac.algos.base import given, itself
+from penfac.algos.networks import policy_weights
 from penfac.engines.base import (
     Arrays,
     Counters,
@@ -26,10 +29,11 @@ from penfac.engines.base import (
     with_rows,
     without_rows,
 )
+from penfac.engines.packed import Packed, on_host, packed, unpacked
 from penfac.envs.worlds import Worlds, open_worlds
 from penfac.errors import Divergence, EnvironmentFault, PenfacError
 from penfac.evaluate import Candidate, Evaluator, chooser
-from penfac.policy import Policy
+from penfac.policy import Policy, PolicyWeights
 from penfac.randomness import Stream, generator
 from penfac.rollout.host import (
     Collected,
@@ -50,12 +54,48 @@ def stops_one(error: PenfacError) -> PenfacError:
     return error
 
 
+@dataclass(frozen=True)
+class Held:
+    """A learner between two updates: the rows of its replay, and all the rest of it."""
+
+    rows: Any
+    rest: Packed
+
+    @cached_property
+    def state(self) -> Any:
+        rest = jax.tree.map(jnp.asarray, on_host(self.rest))
+        return with_rows(rest, self.rows)
+
+
+def hold(state: Any) -> Held:
+    rest, rows = without_rows(state)
+    return Held(rows, on_device(rest))
+
+
+def on_device(tree: Any) -> Packed:
+    return jax.tree.map(jnp.asarray, packed(jax.device_get(tree), by=np))
+
+
+class Acts(NamedTuple):
+    """Of an algorithm: whose mu, and what mu needs."""
+
+    acting: Any
+    behaviour: Any
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def acting_of(algo: Acts, plan: Any, rest: Packed, numbers: Packed) -> Packed:
+    """All that mu needs of a learner, in one vector."""
+    state = algo.behaviour(unpacked(rest))
+    return packed(algo.acting(state, plan, unpacked(numbers)))
+
+
 @dataclass
 class Turn:
     """One learner on its way from one report to the next: nothing counts until the end."""
 
     counters: Counters
-    state: Any
+    learner: Held
     episode: int
     steps: int = 0
     done: int = 0  # rounds
@@ -77,14 +117,8 @@ class HostEngine:
         self.worlds = self._open(count * len(seeds))
         self.spec, self.actions = self.worlds.spec(), self.worlds.actions
         self.plan, self.numbers = algo.plan(cfg, self.spec), algo.numbers(cfg)
-        self.states = [
-            algo.init(
-                jax.random.fold_in(jax.random.key(seed), int(Stream.INIT)),
-                self.plan,
-                self.numbers,
-            )
-            for seed in seeds
-        ]
+        keys = [jax.random.fold_in(jax.random.key(s), int(Stream.INIT)) for s in seeds]
+        self.learners = [hold(algo.init(k, self.plan, self.numbers)) for k in keys]
         # several rounds are one turn: it is stopped before or after, never inside
         poll = job.poll if self.how.rounds == 1 else lambda: None
         self.players = [
@@ -98,13 +132,17 @@ class HostEngine:
         self.standing = [p.snapshot() if running else None for p in self.players]
         self.compiled: dict[int, Any] = {}
 
+    @cached_property
+    def packed_numbers(self) -> Packed:
+        return on_device(self.numbers)
+
     def advance(
         self, due: list[tuple[int, Counters]]
     ) -> Iterator[tuple[int, Progress | PenfacError]]:
         """All collect in lock-step, then each learns from its own batch."""
         if not due:
             return
-        turns = {i: Turn(c, self.states[i], c.episode) for i, c in due}
+        turns = {i: Turn(c, self.learners[i], c.episode) for i, c in due}
         self.job.poll()
         for i, turn in turns.items():  # a resumed run has used up its restarts too
             self.players[i].faults = turn.counters.faults
@@ -141,14 +179,11 @@ class HostEngine:
         yield from failed
 
     def _collect(self, i: int, turn: Turn) -> Player[Collected]:
-        algo, player = self.job.algo, self.players[i]
-        acting, step = algo.behaviour(turn.state), turn.counters.step
-        weights = algo.policy(acting, self.plan, self.numbers)
-        sigma = algo.spread(acting, self.job.sigma(step), self.plan, self.numbers)
+        player, step = self.players[i], turn.counters.step
         act = Explorer(
-            weights,
+            self._weights(turn.learner, exploring=True),
             self.how.exploration,
-            sigma if isinstance(sigma, float) else np.asarray(sigma, float),
+            self._sigma(turn.learner, step),
             anywhere=step + turn.steps < self.how.random_steps,
         )
         if self.how.episodes is None:
@@ -157,22 +192,31 @@ class HostEngine:
             act, turn.episode, self.how.episodes, self.how.min_steps
         )
 
+    def _weights(self, learner: Held, exploring: bool = False) -> PolicyWeights:
+        """mu of the learner; or of whom it explores with."""
+        algo = self.job.algo
+        who = Acts(algo.acting, algo.behaviour if exploring else itself)
+        acting = acting_of(who, self.plan, learner.rest, self.packed_numbers)
+        return policy_weights(on_host(acting), self.plan)
+
+    def _sigma(self, learner: Held, step: int) -> float | np.ndarray:
+        """How widely it explores: a number, or one for each dimension of the action."""
+        sigma, spread = self.job.sigma(step), self.job.algo.spread
+        if spread is given:
+            return sigma
+        return np.asarray(spread(learner.state, sigma, self.plan, self.numbers), float)
+
     def _learn(self, i: int, turn: Turn, collected: Collected) -> None:
         steps, stats, turn.episode = collected
         started = time.perf_counter()
         whole = self.how.worlds * self.how.steps
         batch = pack(steps, whole if self.how.episodes is None else None)
-        state, rows = without_rows(turn.state)
-        new, metrics = self._update(i, turn, state, rows, batch)
-        if hasattr(
-            state, "replay"
-        ):  # the old rows are gone; what was added lies behind their end
-            kept, _ = without_rows(self.states[i])
-            self.states[i] = with_rows(kept, without_rows(new)[1])
+        new, metrics = self._update(i, turn, batch)
+        # the old rows are gone; what was added lies behind their end
+        self.learners[i] = Held(new.rows, self.learners[i].rest)
         if not metrics.finite:
-            rest, _ = without_rows(new)
-            raise diverged(rest, metrics, turn.counters.update + 1)
-        turn.state = new
+            raise diverged(on_host(new.rest), metrics, turn.counters.update + 1)
+        turn.learner = new
         for name, number in as_row(metrics).items():
             turn.metrics[name] = turn.metrics.get(name, 0) + number
         turn.stats.returns.extend(stats.returns)
@@ -185,26 +229,24 @@ class HostEngine:
 
     def _settle(self, i: int, turn: Turn) -> Progress:
         """The turn counts now."""
-        self.states[i] = turn.state
+        self.learners[i] = turn.learner
         if self.standing[i] is not None:
             self.standing[i] = self.players[i].snapshot()
         metrics, terms = turn.metrics, turn.stats.terms
         if turn.done > 1:
             metrics = {k: v / turn.done for k, v in metrics.items()}
         terms = {k: v / turn.steps for k, v in terms.items()}
-        sigma = self.job.sigma(turn.counters.step)
-        spread = self.job.algo.spread(turn.state, sigma, self.plan, self.numbers)
         return Progress(
             metrics,
             turn.steps,
             turn.episode,
             turn.stats._replace(terms=terms),
-            sigma if isinstance(spread, float) else float(np.mean(spread)),
+            float(np.mean(self._sigma(turn.learner, turn.counters.step))),
             self.players[i].faults,
             turn.seconds,
         )
 
-    def _update(self, i: int, turn: Turn, state: Any, rows: Any, batch: Any) -> Any:
+    def _update(self, i: int, turn: Turn, batch: Any) -> tuple[Held, Any]:
         """The update compiled for this batch length; each compilation is logged."""
         algo, length = self.job.algo, len(batch.reward)
         step = turn.counters.step
@@ -216,19 +258,22 @@ class HostEngine:
             np.float32(self.job.sigma(step)),
         )
 
-        def update(rows, state, batch, when, numbers):
-            whole = with_rows(state, rows)
-            return algo.update(whole, batch, self.plan, numbers, moment(*when))
+        def update(rows, rest, batch, when, numbers):
+            state, numbers = with_rows(unpacked(rest), rows), unpacked(numbers)
+            new, metrics = algo.update(state, batch, self.plan, numbers, moment(*when))
+            rest, rows = without_rows(new)
+            return rows, packed(rest), packed(metrics)
 
+        learner = turn.learner
+        args = (learner.rows, learner.rest, batch, when, self.packed_numbers)
         if length not in self.compiled:
             started = time.perf_counter()
             program = jax.jit(update, donate_argnums=0)
-            lowered = program.lower(rows, state, batch, when, self.numbers)
-            self.compiled[length] = lowered.compile()
+            self.compiled[length] = program.lower(*args).compile()
             seconds = time.perf_counter() - started
             self.job.note(f"compiled the update of {length} steps in {seconds:.1f} s")
-        new, metrics = self.compiled[length](rows, state, batch, when, self.numbers)
-        return new, jax.device_get(metrics)
+        rows, rest, metrics = self.compiled[length](*args)
+        return Held(rows, rest), on_host(metrics)
 
     def evaluate(
         self, due: list[tuple[int, Counters]], episodes: int, fixed: bool
@@ -238,12 +283,10 @@ class HostEngine:
             return
         algo, candidates = self.job.algo, {}
         for i, counters in due:
-            weights = algo.policy(self.states[i], self.plan, self.numbers)
-            which, step = 0 if fixed else counters.evaluations, counters.step
-            sigma = algo.spread(
-                self.states[i], self.job.sigma(step), self.plan, self.numbers
-            )
-            act = Explorer(weights, self.how.exploration, np.asarray(sigma, float))
+            learner, which = self.learners[i], 0 if fixed else counters.evaluations
+            weights = self._weights(learner)
+            sigma = np.asarray(self._sigma(learner, counters.step))
+            act = Explorer(weights, self.how.exploration, sigma)
             for k, mode in enumerate(algo.modes):
                 drawn = (counters.evaluations, k)
                 noise = generator(self.seeds[i], Stream.EVAL_NOISE, *drawn)
@@ -263,15 +306,15 @@ class HostEngine:
                 yield i, {mode: found[i][mode] for mode in algo.modes}
 
     def snapshot(self, i: int) -> Arrays:
-        arrays = flatten(self.states[i], "state")
+        arrays = flatten(self.learners[i].state, "state")
         standing = self.standing[i]
         if standing is not None:
             arrays |= flatten(standing, "worlds")
         return arrays
 
     def restore(self, i: int, arrays: Arrays) -> None:
-        state = unflatten(self.states[i], arrays, "state")
-        self.states[i] = jax.tree.map(jnp.array, state)  # our own copy
+        state = unflatten(self.learners[i].state, arrays, "state")
+        self.learners[i] = hold(jax.tree.map(jnp.array, state))  # our own copy
         if self.standing[i] is not None:
             standing = RunningWorlds(
                 *(arrays[f"worlds.{k}"] for k in RunningWorlds._fields)
@@ -280,7 +323,9 @@ class HostEngine:
             self.standing[i] = standing
 
     def policy(self, i: int) -> Policy:
-        return self.job.policy(self.states[i], self.plan, self.numbers, self.actions)
+        learner = self.learners[i]
+        weights, state = self._weights(learner), learner.state
+        return self.job.policy(weights, state, self.plan, self.numbers, self.actions)
 
     def close(self) -> None:
         self.worlds.close()
