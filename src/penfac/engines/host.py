@@ -29,7 +29,7 @@ from penfac.engines.base import (
     with_rows,
     without_rows,
 )
-from penfac.engines.packed import Packed, on_host, packed, unpacked
+from penfac.engines.packed import Packed, on_device, on_host, packed, unpacked
 from penfac.envs.worlds import Worlds, open_worlds
 from penfac.errors import Divergence, EnvironmentFault, PenfacError
 from penfac.evaluate import Candidate, Evaluator, chooser
@@ -70,10 +70,6 @@ class Held:
 def hold(state: Any) -> Held:
     rest, rows = without_rows(state)
     return Held(rows, on_device(rest))
-
-
-def on_device(tree: Any) -> Packed:
-    return jax.tree.map(jnp.asarray, packed(jax.device_get(tree), by=np))
 
 
 class Acts(NamedTuple):

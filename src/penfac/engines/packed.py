@@ -50,6 +50,11 @@ def unpacked(whole: Packed) -> Any:
     return whole.structure.unflatten(leaves)
 
 
+def on_device(tree: Any) -> Packed:
+    """A tree on its way into programs."""
+    return jax.tree.map(jnp.asarray, packed(jax.device_get(tree), by=np))
+
+
 def on_host(whole: Packed) -> Any:
     """The tree as numpy arrays, which nobody may write to."""
     vectors = {kind: np.asarray(x) for kind, x in whole.vectors.items()}
