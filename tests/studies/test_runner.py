@@ -189,6 +189,34 @@ def test_a_failed_run_is_tried_again_only_if_asked_to(monkeypatch):
     assert tried == ["seed-0", "seed-1"]
 
 
+def test_only_the_arms_that_were_named_are_run(monkeypatch):
+    here(monkeypatch)
+    said = []
+    told = run_study(HOME, arms=("narrow",), tell=said)
+    assert told.counts == {"finished": 2, "running": 0, "failed": 0, "missing": 2}
+    assert (told.exit_code, said[0]) == (0, "2 runs to go, 600 steps in all")
+    run_study(HOME, arms=("narrow",), tell=said)
+    assert said[-1] == "0 runs to go, 0 steps in all; 2 of 2 are complete or failed"
+    assert run_study(HOME).counts["finished"] == 4
+
+
+@pytest.mark.parametrize(
+    ("on", "arms", "told"),
+    [
+        ("local", ("wide", "narow"), "--arms narow: small has no such arm; did you"),
+        ("local", ("xyz",), "--arms xyz: small has no such arm: wide, narrow"),
+        ("device", ("wide",), "--arms: wide, narrow share a program on a device"),
+    ],
+)
+def test_arms_that_cannot_be_run_alone_are_refused_before_anything_is_made(
+    on, arms, told
+):
+    with pytest.raises(ConfigError, match=told) as error:
+        run_study(HOME, on=on, arms=arms)
+    assert error.value.exit_code == 2
+    assert not HOME.exists()
+
+
 @pytest.mark.parametrize("code", [137, 1, 2, 6])
 def test_a_run_that_was_lost_is_no_finished_study(code, monkeypatch):
     """Its process was killed again and again, or ended and left no word in the folder."""

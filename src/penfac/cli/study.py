@@ -161,6 +161,9 @@ def run(
     settings: Annotated[
         Path | None, typer.Option(help="What `penfac study tune` left.")
     ] = None,
+    arms: Annotated[
+        str | None, typer.Option(help="a,b: these alone; the others stay missing.")
+    ] = None,
     retry: Annotated[bool, typer.Option(help="Try failed runs again.")] = False,
     mixed: Mixed = False,
     slice_: Slice = None,
@@ -194,7 +197,8 @@ def run(
         at_once=at_once(slice_),
     )
     home = out / (folder or "-".join(filter(None, (chosen.name, chosen.fidelity))))
-    how = runner.How(on, processes, address, mixed, retry)
+    only = tuple(name.strip() for name in arms.split(",")) if arms else ()
+    how = runner.How(on, processes, address, mixed, retry, only)
     tell = (lambda _: None) if json_ else terminal.say
     with terminal.nothing_else_said(json_):
         told = runner.start(chosen, which, home, how, limits, tell)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penfac.configs import nearest
 from penfac.errors import ConfigError
 from penfac.events import Limits, Listener
 from penfac.interruption import Interruption, StopRequested
@@ -34,6 +35,7 @@ class How:
     address: str | None = None  # of a Ray cluster; none: one of this machine
     mixed: bool = False  # take runs that other versions made
     retry: bool = False  # try those again that failed
+    arms: tuple[str, ...] = ()  # these alone; none named: all
 
 
 @dataclass
@@ -63,6 +65,7 @@ def start(
         raise ConfigError(f"--processes {how.processes}: needs at least 1")
     if study.claims and len(seeds) < 2:
         raise ConfigError(f"--seeds {len(seeds)}: its claims need at least 2 seeds")
+    check_arms(study, how)
     engine = "device" if how.on == "device" else "auto"
     document = plan.make_document(study, seeds, engine, limits.command)
     if how.on != "device" and (folder / plan.FILE).exists():
@@ -78,16 +81,34 @@ def start(
         lock.release()
 
 
+def check_arms(study: Study, how: How) -> None:
+    known = [arm.name for arm in study.arms]
+    for name in how.arms:
+        if name not in known:
+            close = nearest(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f": {', '.join(known)}"
+            raise ConfigError(f"--arms {name}: {study.name} has no such arm{hint}")
+    if how.on != "device":
+        return
+    for algo in {arm.algo for arm in study.arms}:
+        own = [arm.name for arm in study.arms if arm.algo == algo]
+        if 0 < len(set(own) & set(how.arms)) < len(own):
+            raise ConfigError(
+                f"--arms: {', '.join(own)} share a program on a device; name all of them"
+            )
+
+
 def go(
     folder: Path, document: dict[str, Any], how: How, limits: Limits, tell: Tell
 ) -> Told:
     began, reason, code = time.monotonic(), "finished", 0
     every = plan.units(folder, document)
     plan.check_runs(every, how.mixed)
-    todo = [u for u in every if due(u, how.retry)]
+    asked = [u for u in every if not how.arms or u.arm in how.arms]
+    todo = [u for u in asked if due(u, how.retry)]
     todo = plan.by_these_versions(todo, document, how.mixed)
     plan.write(folder, document)
-    tell(told_plan(every, todo))
+    tell(told_plan(asked, todo))
     lost: dict[str, str] = {}
     with Interruption(limits.stop_after) as interruption:
         try:
@@ -200,12 +221,12 @@ def standing(every: list[Unit]) -> tuple[dict[str, int], dict[str, str]]:
     return counts, failed
 
 
-def told_plan(every: list[Unit], todo: list[Unit]) -> str:
+def told_plan(asked: list[Unit], todo: list[Unit]) -> str:
     steps = sum(u.document["steps"] for u in todo)
-    skipped = len(every) - len(todo)
+    skipped = len(asked) - len(todo)
     return (
         f"{len(todo)} runs to go, {steps:,} steps in all"
-        + f"; {skipped} of {len(every)} are complete or failed" * bool(skipped)
+        + f"; {skipped} of {len(asked)} are complete or failed" * bool(skipped)
     )
 
 
