@@ -47,7 +47,8 @@ def on_host(compiled: dict, time_limit: str) -> float:
     engine = HostEngine(job, [0])
     engine.compiled = compiled  # a time limit is a number: the program is the same
     finish(engine, 1, never(steps))
-    return float(value_of(engine.states[0], ZERO, engine.plan, engine.numbers)[0])
+    state = engine.learners[0].state
+    return float(value_of(state, ZERO, engine.plan, engine.numbers)[0])
 
 
 def on_device(compiled: dict, time_limit: str) -> float:

@@ -5,10 +5,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax import Array
 from jaxtyping import Float, PRNGKeyArray
 
-from penfac.algos.networks import Actor, Inputs, policy_weights
+from penfac.algos.networks import Actor, Inputs
 from penfac.core.noise import Exploration
 from penfac.policy import PolicyWeights
 from penfac.types import EnvSpec, Transitions
@@ -62,6 +63,22 @@ def itself(state: State) -> State:
 def given(state: State, sigma: Any, plan: Plan, numbers: Numbers) -> Any:
     """Exploration as wide as the config says."""
     return sigma
+
+
+def policy_weights(acting: tuple[Inputs, Actor], plan: Plan) -> PolicyWeights:
+    """mu as numpy arrays: what the host collector plays and what is deployed."""
+    inputs, actor = acting
+    return PolicyWeights(
+        mean=np.asarray(inputs.mean),
+        std=np.asarray(inputs.std),
+        clip=float(inputs.clip),
+        scale=np.asarray(actor.scale),
+        shift=np.asarray(actor.shift),
+        layers=[(np.asarray(w), np.asarray(b)) for w, b in actor.layers],
+        activation=plan.activation,
+        output=plan.actor_output,
+        tiling=getattr(plan, "tiling", None),
+    )
 
 
 class Algorithm(NamedTuple):

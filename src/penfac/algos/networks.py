@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax import Array
 from jaxtyping import Bool, Float, PRNGKeyArray
@@ -18,7 +17,6 @@ from penfac.core.normalise import (
     running_moments,
 )
 from penfac.nets import Layers, init_layers, mlp
-from penfac.policy import PolicyWeights
 from penfac.types import EnvSpec
 
 Scalar = Float[Array, ""]
@@ -115,22 +113,6 @@ def only_with_batch_norm(grad: Actor, on: Bool[Array, ""]) -> Actor:
     """scale and shift stay where they are when this learner has no batch norm."""
     return grad._replace(
         scale=jnp.where(on, grad.scale, 0), shift=jnp.where(on, grad.shift, 0)
-    )
-
-
-def policy_weights(acting: tuple[Inputs, Actor], plan: Plan) -> PolicyWeights:
-    """mu as numpy arrays: what the host collector plays and what is deployed."""
-    inputs, actor = acting
-    return PolicyWeights(
-        mean=np.asarray(inputs.mean),
-        std=np.asarray(inputs.std),
-        clip=float(inputs.clip),
-        scale=np.asarray(actor.scale),
-        shift=np.asarray(actor.shift),
-        layers=[(np.asarray(w), np.asarray(b)) for w, b in actor.layers],
-        activation=plan.activation,
-        output=plan.actor_output,
-        tiling=getattr(plan, "tiling", None),
     )
 
 

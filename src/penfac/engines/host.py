@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from penfac.algos.base import given, itself
-from penfac.algos.networks import policy_weights
+from penfac.algos.base import given, itself, policy_weights
 from penfac.engines.base import (
     Arrays,
     Counters,
