@@ -68,6 +68,11 @@ def test_learning_twice_is_training_and_resuming():
     assert command("resume", run, "--steps=100").code == 0
     same_end(model.run, run)
     assert model.num_timesteps == 100
+    told = [
+        json.loads((p / "config.json").read_text())["command"] for p in (run, model.run)
+    ]
+    assert told[0].endswith(f" && penfac resume {run} --steps 100")
+    assert told[1] == ""  # nothing was typed
 
 
 def test_two_halves_are_the_whole_unless_something_anneals():

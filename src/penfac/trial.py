@@ -6,6 +6,7 @@ Whatever trains comes through here.
 import contextlib
 import logging
 import resource
+import shlex
 import shutil
 import sys
 import time
@@ -74,6 +75,11 @@ def resume(
     if steps is not None:
         if steps < 1:
             raise ConfigError(f"--steps {steps}: needs at least 1")
+        if steps != document["steps"] and document.get("command"):
+            longer = shlex.join(
+                ["penfac", "resume", str(folder), "--steps", str(steps)]
+            )
+            document["command"] += f" && {longer}"  # it takes both to get there again
         document["steps"] = steps
     check_document(folder / "config.json", document)
     check_id(document["env"])
