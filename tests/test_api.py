@@ -71,7 +71,7 @@ def test_learning_twice_is_training_and_resuming():
     told = [
         json.loads((p / "config.json").read_text())["command"] for p in (run, model.run)
     ]
-    assert told[0].endswith(f" && penfac resume {run} --steps 100")
+    assert told[0].endswith(f" && penfac resume {run} --steps=100")
     assert told[1] == ""  # nothing was typed
 
 

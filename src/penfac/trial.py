@@ -6,7 +6,6 @@ Whatever trains comes through here.
 import contextlib
 import logging
 import resource
-import shlex
 import shutil
 import sys
 import time
@@ -72,16 +71,15 @@ def resume(
 ) -> Outcome:
     """Go on exactly where a run stopped; `steps` may give it a longer budget."""
     document = read_config(folder)
+    before = document.get("steps")
     if steps is not None:
         if steps < 1:
             raise ConfigError(f"--steps {steps}: needs at least 1")
-        if steps != document["steps"] and document.get("command"):
-            longer = shlex.join(
-                ["penfac", "resume", str(folder), "--steps", str(steps)]
-            )
-            document["command"] += f" && {longer}"  # it takes both to get there again
         document["steps"] = steps
     check_document(folder / "config.json", document)
+    if document["steps"] != before:  # it takes both commands to get there again
+        typed = filter(None, (document.get("command"), limits.command))
+        document["command"] = " && ".join(map(str, typed))
     check_id(document["env"])
     return run(folder, document, limits, listener, fresh=False)
 

@@ -249,6 +249,7 @@ def resume(
         stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
         checkpoint_every=duration(checkpoint_every, "--checkpoint-every"),
         env_timeout=timeout(env_timeout),
+        command=shlex.join(["penfac", *sys.argv[1:]]),
         at_once=at_once(slice_),
     )
     budget = None if steps is None else whole(steps, "--steps")
