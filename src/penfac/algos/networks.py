@@ -122,8 +122,8 @@ def adam(lr: Scalar, b1: Scalar, b2: Scalar, eps: Scalar | float = 1e-8):
 
 
 def all_finite(tree) -> Bool[Array, ""]:
-    """One flag for a whole tree: the divergence guard. One reduction of all numbers: eighty
-    of a few would cost as much as a step of learning."""
+    """One flag for a whole tree: the divergence guard. One reduction of all numbers: one
+    for each of eighty small arrays takes much longer."""
     numbers = [
         x for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating)
     ]

@@ -197,7 +197,7 @@ def run(
         at_once=at_once(slice_),
     )
     home = out / (folder or "-".join(filter(None, (chosen.name, chosen.fidelity))))
-    only = tuple(name.strip() for name in arms.split(",")) if arms else ()
+    only = () if arms is None else tuple(name.strip() for name in arms.split(","))
     how = runner.How(on, processes, address, mixed, retry, only)
     tell = (lambda _: None) if json_ else terminal.say
     with terminal.nothing_else_said(json_):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -71,18 +71,12 @@ def hold(state: Any) -> Held:
     return Held(rows, on_device(rest))
 
 
-class Acts(NamedTuple):
-    """Of an algorithm: whose mu, and what mu needs."""
-
-    acting: Any
-    behaviour: Any
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def acting_of(algo: Acts, plan: Any, rest: Packed, numbers: Packed) -> Packed:
-    """All that mu needs of a learner, in one vector."""
-    state = algo.behaviour(unpacked(rest))
-    return packed(algo.acting(state, plan, unpacked(numbers)))
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def acting_of(
+    acting: Any, behaviour: Any, plan: Any, rest: Packed, numbers: Packed
+) -> Packed:
+    """All that an algorithm's mu needs of a learner, or of whom it explores with."""
+    return packed(acting(behaviour(unpacked(rest)), plan, unpacked(numbers)))
 
 
 @dataclass
@@ -190,8 +184,10 @@ class HostEngine:
     def _weights(self, learner: Held, exploring: bool = False) -> PolicyWeights:
         """mu of the learner; or of whom it explores with."""
         algo = self.job.algo
-        who = Acts(algo.acting, algo.behaviour if exploring else itself)
-        acting = acting_of(who, self.plan, learner.rest, self.packed_numbers)
+        whose = algo.behaviour if exploring else itself
+        acting = acting_of(
+            algo.acting, whose, self.plan, learner.rest, self.packed_numbers
+        )
         return policy_weights(on_host(acting), self.plan)
 
     def _sigma(self, learner: Held, step: int) -> float | np.ndarray:

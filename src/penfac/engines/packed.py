@@ -1,7 +1,7 @@
 """A tree of many small arrays as a few long ones.
 
 A call of a compiled program pays some microseconds for every array that goes in or comes
-out: a learner of eighty costs more than a gradient step of it.
+out: for a learner of eighty that is of the order of a gradient step of it.
 """
 
 import math
