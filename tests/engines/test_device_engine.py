@@ -7,7 +7,7 @@ import pytest
 from tests.engines.jobs import digest, finish, learn, make_job, never
 
 from penfac.engines.base import Counters
-from penfac.engines.device import DeviceEngine
+from penfac.engines.device import DeviceEngine, compiling
 from penfac.engines.programs import episodes_for
 from penfac.envs.builtin import BUILT_IN
 from penfac.envs.gym import EnvOptions
@@ -203,6 +203,16 @@ def test_a_program_is_compiled_once(trio):
     engine, _, _ = trio
     assert engine.advance_program._cache_size() == 1
     assert engine.evaluate_program._cache_size() == 1
+
+
+def test_what_a_gpu_is_told_is_known_to_this_jaxlib():
+    options = compiling("gpu")
+    assert options
+    assert min(options.values()) > 0
+    assert jax.jit(jnp.negative, compiler_options=options)(1.0) == -1.0
+    with pytest.raises(jax.errors.JaxRuntimeError, match="No such compile option"):
+        jax.jit(jnp.negative, compiler_options={"xla_gpu_nonsense": 1})(1.0)
+    assert compiling("cpu") is None
 
 
 def test_counters_beyond_32_bits(single):

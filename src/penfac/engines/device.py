@@ -65,7 +65,11 @@ class DeviceEngine:
         self.mesh = Mesh(np.array(self.devices[:size]), (AXIS,))
         self.sharding = NamedSharding(self.mesh, PartitionSpec(AXIS))
         # said, not inferred: what comes out goes in again, and must not compile anew
-        jit = functools.partial(jax.jit, out_shardings=self.sharding)
+        jit = functools.partial(
+            jax.jit,
+            out_shardings=self.sharding,
+            compiler_options=compiling(self.devices[0].platform),
+        )
         self.begin_program = jit(self._spread(self.programs.begin))
         self.advance_program = jit(
             self._spread(self.programs.advance), donate_argnums=0
@@ -308,6 +312,15 @@ def remember_programs() -> None:
         return
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     jax.config.update("jax_compilation_cache_dir", str(Path(home) / "penfac" / "xla"))
+
+
+def compiling(platform: str) -> dict[str, int] | None:
+    """For a GPU on every core: XLA uses as many threads as PJRT_NPROC says, which MJX on
+    a CPU needs to be 1 (penfac.envs.roboschool.mjx), and a program is some thousand
+    kernels."""
+    if platform != "gpu":
+        return None
+    return {"xla_gpu_force_compilation_parallelism": os.cpu_count() or 1}
 
 
 def usual_size(learners: int) -> int:
