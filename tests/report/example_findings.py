@@ -171,6 +171,7 @@ def example() -> dict:
         "eval_episodes": 10,
         "seeds": list(range(10)),
         "cost": {"seconds": 5123.0, "steps": 12_000_000},
+        "elsewhere": {"file": None, "runs": 0},
         "counts": {"finished": 54, "running": 2, "failed": 2, "missing": 2},
         "arms": ARMS,
         "panels": [

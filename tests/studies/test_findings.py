@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -281,6 +282,89 @@ def test_standing_counts_steps_and_returns(monkeypatch):
     assert wide["steps"] == pytest.approx((300 + 150 + 0) / 900)
     assert (wide["return"], wide["std"]) == (6.0, pytest.approx(8**0.5))
     assert (narrow["return"], narrow["std"], narrow["steps"]) == (None, None, 0)
+
+
+# --- runs that are elsewhere -------------------------------------------------------------
+
+LONG = {  # 31 evaluations, to the end of the 300 steps
+    (arm, s): [k * (s + 1.0) + 9 * (arm == "wide") for k in range(31)]
+    for arm in ("wide", "narrow")
+    for s in (0, 1, 2)
+}
+
+
+def moved_away(monkeypatch, returns) -> Path:
+    """The curves.csv of a study whose folder is gone."""
+    finished(monkeypatch, returns)
+    file = Path("curves.csv")
+    file.write_bytes(reported()["curves.csv"])
+    shutil.rmtree(HOME)
+    return file
+
+
+def test_two_halves_of_a_study_are_the_whole(monkeypatch):
+    file = moved_away(monkeypatch, LONG)
+    finished(monkeypatch, LONG)
+    whole = findings(HOME)
+    shutil.rmtree(HOME)
+    finished(monkeypatch, {w: r for w, r in LONG.items() if w[1] > 0}, seeds=(1, 2))
+    both = findings(HOME, elsewhere=file)
+    assert both["elsewhere"] == {"file": "curves.csv", "runs": 2}
+    assert both["seeds"] == [0, 1, 2]
+    for key in ("counts", "claims"):
+        assert both[key] == whole[key]
+    for arm in ("wide", "narrow"):
+        ours, theirs = (curve_of(found, arm) for found in (both, whole))
+        assert ours["summary"] == theirs["summary"]
+        by_seed = sorted(ours["seeds"], key=lambda told: told["seed"])
+        assert by_seed == theirs["seeds"]
+    # what was spent elsewhere is not known, and the page says where it is from
+    assert both["cost"]["steps"] == 4 * 300
+    files = publish.publish(both, HOME / "report")
+    assert all("2 runs, whose cost is not counted" in f.read_text() for f in files[:2])
+
+
+def test_what_finished_here_counts_and_what_never_finished_does_not(monkeypatch):
+    short = {("narrow", 1): LONG["narrow", 1][:20]}
+    file = moved_away(monkeypatch, {**LONG, **short})
+    paths = finished(monkeypatch, {("wide", 0): [1.0] * 31}, seeds=(0, 1))
+    judged(paths["narrow", 0], [5.0])
+    ended(paths["narrow", 0], "running", None)
+    found = findings(HOME, elsewhere=file)
+    (wide, narrow) = (
+        {s["seed"]: s for s in curve_of(found, a)["seeds"]} for a in ("wide", "narrow")
+    )
+    assert wide[0]["returns"] == [1.0] * 31
+    assert narrow[0]["returns"] == LONG["narrow", 0]
+    assert [narrow[s]["state"] for s in (0, 1, 2)] == [
+        "finished",
+        "missing",
+        "finished",
+    ]
+    assert found["counts"] == {"finished": 5, "running": 0, "failed": 0, "missing": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        (None, 2, "no such file"),
+        ("", 5, "not a curves.csv"),
+        ("env,arm,seed,step,return\n", 5, "not a curves.csv"),
+        ("seed,step,return\n0,0,1\n", 5, "not a curves.csv"),
+        (f"env,arm,seed,step,return\n{LQR},wide,0,0,nan\n", 5, "not a curves.csv"),
+        (f"env,arm,seed,step,return\n{LQR},wide,0\n", 5, "not a curves.csv"),
+        (f"env,arm,seed,step,return\n{LQR},other,0,0,1\n", 2, "another study"),
+    ],
+)
+def test_curves_that_are_none_are_refused(monkeypatch, text, code, told):
+    begun(monkeypatch)
+    if text is not None:
+        Path("curves.csv").write_text(text)
+    before = snapshot(HOME)
+    done = command("study", "report", str(HOME), "--with", "curves.csv")
+    assert (done.code, done.out) == (code, "")
+    assert told in done.line
+    assert snapshot(HOME) == before
 
 
 @pytest.mark.slow

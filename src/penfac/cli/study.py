@@ -242,6 +242,10 @@ def report(
     into: Annotated[
         Path | None, typer.Option(help="Where to write; default FOLDER/report.")
     ] = None,
+    with_: Annotated[
+        Path | None,
+        typer.Option("--with", help="A curves.csv: runs that are elsewhere by now."),
+    ] = None,
     mixed: Mixed = False,
     json_: Json = False,
 ) -> int:
@@ -249,7 +253,7 @@ def report(
     from penfac.studies import findings, publish
 
     def work() -> dict[str, Any]:
-        found = findings.findings(folder, mixed)
+        found = findings.findings(folder, mixed, with_)
         files = publish.publish(found, into or folder / "report")
         return {"files": [str(f) for f in files], "findings": found}
 

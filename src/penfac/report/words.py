@@ -197,13 +197,16 @@ def incomplete(findings: dict) -> str:
 
 def facts(findings: dict) -> dict[str, str]:
     """When, with what and at what cost."""
-    spent = findings["cost"]
+    spent, elsewhere = findings["cost"], findings["elsewhere"]
     versions = {"penfac": findings["penfac"], **findings["versions"]}
+    told = f"{number(elsewhere['runs'])} runs, whose cost is not counted"
+    others = {"From elsewhere": f"{told}: {elsewhere['file']}"}
     return {
         "Made": date(findings["created"]),
         "Cost": f"{duration(spent['seconds'])} of computing, {number(spent['steps'])} steps",
         "Versions": ", ".join(f"{name} {v}" for name, v in versions.items()),
         "Folder": findings["folder"],
+        **(others if elsewhere["runs"] else {}),
     }
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from penfac import stats
-from penfac.errors import CorruptFile
+from penfac.errors import ConfigError, CorruptFile
 from penfac.standing import status
 from penfac.studies import plan, verdicts
 from penfac.studies.claims import Side
 from penfac.studies.plan import Unit
+from penfac.studies.spec import Study
 
 GAITS = ("gait.gif", "gait.png", "strip.png")
 
@@ -35,11 +36,15 @@ class Seen(NamedTuple):
     seconds: float
 
 
-def findings(folder: Path, mixed: bool = False) -> dict[str, Any]:
+def findings(
+    folder: Path, mixed: bool = False, elsewhere: Path | None = None
+) -> dict[str, Any]:
+    """Of a study folder; and of runs `elsewhere`, by the curves.csv of their report."""
     document = plan.read_document(folder)
     study, units = plan.study_of(document), plan.units(folder, document)
     plan.check_runs(units, mixed)
-    runs = [see(unit) for unit in units]
+    here = [see(unit) for unit in units]
+    runs = here if elsewhere is None else with_others(here, elsewhere, study)
     states = [run.state for run in runs]
     arms = [arm.name for arm in study.arms]
     first = study.envs[0]
@@ -58,10 +63,16 @@ def findings(folder: Path, mixed: bool = False) -> dict[str, Any]:
         "steps": study.steps,
         "eval_every": units[0].document["eval_every"],
         "eval_episodes": study.eval_episodes,
-        "seeds": document["seeds"],
+        "seeds": sorted({run.unit.seed for run in runs}),
         "cost": {
-            "seconds": sum(run.seconds for run in runs),
-            "steps": sum(max(mean(run).steps, default=0) for run in runs),
+            "seconds": sum(run.seconds for run in here),
+            "steps": sum(max(mean(run).steps, default=0) for run in here),
+        },
+        "elsewhere": {
+            "file": None if elsewhere is None else str(elsewhere),
+            "runs": sum(
+                run.unit.path == elsewhere and run.state == "finished" for run in runs
+            ),
         },
         "counts": {state: states.count(state) for state in plan.STATES},
         "arms": [
@@ -99,6 +110,26 @@ def see(unit: Unit) -> Seen:
     return Seen(unit, state, error, evaluated(unit.path), elapsed(unit.path))
 
 
+def with_others(here: list[Seen], file: Path, study: Study) -> list[Seen]:
+    """All seeds of both; a run that has finished here is the one that counts."""
+    curves = read_curves(file)
+    arms = {(run.unit.env, run.unit.arm): run.unit for run in here}
+    for env, arm, _ in curves:
+        if (env, arm) not in arms:
+            raise ConfigError(f"{file}: is of another study: it has {arm} on {env}")
+    runs = {(run.unit.env, run.unit.arm, run.unit.seed): run for run in here}
+    for seed in sorted({seed for _, _, seed in curves}):
+        for who, unit in arms.items():
+            there, judged = runs.get((*who, seed)), curves.get((*who, seed))
+            over = judged is not None and judged.steps[-1] >= study.steps
+            if there is None or (over and there.state != "finished"):
+                state = "finished" if over else "missing"
+                modes = {"mean": judged} if judged is not None and over else {}
+                unit = unit._replace(seed=seed, path=file)
+                runs[*who, seed] = Seen(unit, state, None, modes, 0.0)
+    return list(runs.values())
+
+
 def mean(run: Seen) -> Judged:
     return run.modes.get("mean", Judged([], []))
 
@@ -121,11 +152,8 @@ def evaluated(path: Path) -> dict[str, Judged]:
         at = {name: k for k, name in enumerate(next(rows, []))}
         step, mode, returned = at["step"], at["mode"], at["return"]
         for row in rows:
-            value = float(row[returned])
-            if not math.isfinite(value):
-                raise ValueError("a return that no run has")
             found = sums.setdefault((row[mode], int(row[step])), [0.0, 0.0])
-            found[0] += value
+            found[0] += finite(row[returned])
             found[1] += 1
     except (OSError, UnicodeDecodeError, csv.Error, KeyError, IndexError, ValueError):
         raise CorruptFile(f"{file}: is not a table that penfac wrote") from None
@@ -135,6 +163,32 @@ def evaluated(path: Path) -> dict[str, Judged]:
         judged.steps.append(k)
         judged.returns.append(total / count)
     return modes
+
+
+def read_curves(file: Path) -> dict[tuple[str, str, int], Judged]:
+    """A curves.csv of `penfac.studies.publish`, by environment, arm and seed."""
+    if not file.is_file():
+        raise ConfigError(f"{file}: no such file")
+    curves: dict[tuple[str, str, int], Judged] = {}
+    try:
+        with file.open(encoding="utf-8", newline="") as lines:
+            for row in csv.DictReader(lines):
+                who = row["env"], row["arm"], int(row["seed"])
+                judged = curves.setdefault(who, Judged([], []))
+                judged.steps.append(int(row["step"]))
+                judged.returns.append(finite(row["return"]))
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, ValueError):
+        curves = {}
+    if not curves:
+        raise CorruptFile(f"{file}: is not a curves.csv that penfac wrote")
+    return curves
+
+
+def finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("a return that no run has")
+    return value
 
 
 def elapsed(path: Path) -> float:
