@@ -72,13 +72,10 @@ def compared(name: str) -> Compared:
 
 
 @pytest.mark.parametrize("name", WALKERS)
-def test_a_control_step_is_the_same_in_both_engines(name, request):
-    """From 1 000 states, contacts among them: 99 % within 1e-4 in qpos and 5e-3 in qvel."""
-    if name == "Humanoid":
-        short = "98.7 %: single precision, and legs that meet; more rounds do not help"
-        request.applymarker(pytest.mark.xfail(reason=short, strict=True))
+def test_a_control_step_is_the_same_in_both_engines(name):
+    """From 1 000 states, contacts among them, within 1e-4 in qpos and 5e-3 in qvel."""
     got = compared(name)
-    assert got.near.mean() >= 0.99, got.rest
+    assert got.near.mean() >= 0.995, got.rest
 
 
 @pytest.mark.parametrize("name", WALKERS)
