@@ -10,7 +10,7 @@ point, which on a GPU is most of a step.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -139,7 +139,7 @@ class Cones(NamedTuple):
 
 def constraints(model: mjx.Model, data: mjx.Data) -> list[OneWay | Cones]:
     """Those of MJX's data: limits come first, then contacts."""
-    rows = data._impl
+    rows: Any = data._impl  # where MJX keeps them
     J, aim, D = rows.efc_J, rows.efc_aref, rows.efc_D
     if model.opt.cone == mjx.ConeType.PYRAMIDAL:
         return [OneWay(J, aim, D)]
