@@ -15,13 +15,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from mujoco import mjx
 
-COARSE, FINE = (
-    16,
-    8,
-)  # points of a line at once: far apart first, then twice between two
+COARSE = 16  # points of a line that are looked at together, far apart
+FINE = 8  # ... and then, twice, between the two that matter
 TINY = 1e-30
 Slopes = Callable[[Float[Array, " t"]], Float[Array, " t"]]
 
@@ -54,6 +52,16 @@ class OneWay(NamedTuple):
         return at
 
 
+class Sliding(NamedTuple):
+    """What cones do at a residual."""
+
+    sticks: Bool[Array, " c"]
+    slides: Bool[Array, " c"]
+    N: Float[Array, " c"]
+    T: Float[Array, " c"]  # 1 where nothing slides
+    way: Float[Array, "c 2"]  # in which it slides
+
+
 class Cones(NamedTuple):
     """Elliptic friction cones, three rows each, in coordinates u = friction * r.
 
@@ -81,38 +89,41 @@ class Cones(NamedTuple):
     def residual(self, x: Float[Array, " v"]) -> Float[Array, "c 3"]:
         return self.J @ x - self.aim
 
-    def sliding(self, r: Float[Array, "c 3"]):
-        """Zones, N, T and the direction of what slides; T is 1 where nothing does."""
+    def sliding(self, r: Float[Array, "c 3"]) -> Sliding:
         u = r * self.friction
         N, T = u[:, 0], jnp.sqrt(jnp.sum(u[:, 1:] ** 2, axis=1))
         sticks, slides = self.zones(N, T)
         T = jnp.where(slides, T, 1)
-        return sticks, slides, N, T, u[:, 1:] / T[:, None]
+        return Sliding(sticks, slides, N, T, u[:, 1:] / T[:, None])
+
+    def normal(self, way: Float[Array, "c 2"]) -> Float[Array, "c 3"]:
+        """The derivative of N - mu T by u."""
+        return jnp.concatenate([jnp.ones_like(way[:, :1]), -self.mu[:, None] * way], 1)
 
     def cost(self, r: Float[Array, "c 3"]) -> Float[Array, ""]:
-        sticks, slides, N, T, _ = self.sliding(r)
-        stuck = jnp.sum(self.D * r * r, axis=1) * sticks
-        return jnp.sum(stuck + slides * self.mass * (N - self.mu * T) ** 2) / 2
+        now = self.sliding(r)
+        stuck = now.sticks * jnp.sum(self.D * r * r, axis=1)
+        slid = now.slides * self.mass * (now.N - self.mu * now.T) ** 2
+        return jnp.sum(stuck + slid) / 2
 
     def gradient(self, r: Float[Array, "c 3"]) -> Float[Array, " v"]:
-        sticks, slides, N, T, way = self.sliding(r)
-        size = slides * self.mass * (N - self.mu * T)
-        along = jnp.concatenate([jnp.ones_like(N)[:, None], -self.mu[:, None] * way], 1)
-        rows = sticks[:, None] * self.D * r + size[:, None] * self.friction * along
-        return jnp.einsum("ci,civ->v", rows, self.J)
+        now = self.sliding(r)
+        size = now.slides * self.mass * (now.N - self.mu * now.T)
+        stuck = now.sticks[:, None] * self.D * r
+        slid = size[:, None] * self.friction * self.normal(now.way)
+        return jnp.einsum("ci,civ->v", stuck + slid, self.J)
 
     def hessian(self, r: Float[Array, "c 3"]) -> Float[Array, "v v"]:
-        sticks, slides, N, T, way = self.sliding(r)
-        mu, ratio = self.mu, N / T
-        # d2/du2 of (N - mu T)^2 / 2
-        normal = jnp.concatenate([jnp.ones_like(N)[:, None], -mu[:, None] * way], 1)
-        across = jnp.eye(2) - way[:, :, None] * way[:, None, :]
+        now, mu = self.sliding(r), self.mu
+        # d2/du2 of (N - mu T)^2 / 2: along its normal, and as T turns
+        normal = self.normal(now.way)
+        across = jnp.eye(2) - now.way[:, :, None] * now.way[:, None, :]
         turning = jnp.pad(across, ((0, 0), (1, 0), (1, 0)))
         block = normal[:, :, None] * normal[:, None, :]
-        block += (mu * (mu - ratio))[:, None, None] * turning
-        scale = self.friction * jnp.sqrt(slides * self.mass)[:, None]
+        block += (mu * (mu - now.N / now.T))[:, None, None] * turning
+        scale = self.friction * jnp.sqrt(now.slides * self.mass)[:, None]
         block *= scale[:, :, None] * scale[:, None, :]
-        block += (sticks[:, None] * self.D)[:, :, None] * jnp.eye(3)
+        block += (now.sticks[:, None] * self.D)[:, :, None] * jnp.eye(3)
         half = jnp.einsum("cij,cjv->civ", block, self.J)
         return jnp.einsum("civ,ciw->vw", self.J, half)
 
