@@ -330,6 +330,9 @@ def test_what_finished_here_counts_and_what_never_finished_does_not(monkeypatch)
     paths = finished(monkeypatch, {("wide", 0): [1.0] * 31}, seeds=(0, 1))
     judged(paths["narrow", 0], [5.0])
     ended(paths["narrow", 0], "running", None)
+    ended(
+        paths["wide", 1], "failed", 4, "NaN"
+    )  # that it did not fail there hides nothing
     found = findings(HOME, elsewhere=file)
     (wide, narrow) = (
         {s["seed"]: s for s in curve_of(found, a)["seeds"]} for a in ("wide", "narrow")
@@ -341,7 +344,8 @@ def test_what_finished_here_counts_and_what_never_finished_does_not(monkeypatch)
         "missing",
         "finished",
     ]
-    assert found["counts"] == {"finished": 5, "running": 0, "failed": 0, "missing": 1}
+    assert wide[1]["state"] == "failed"
+    assert found["counts"] == {"finished": 4, "running": 0, "failed": 1, "missing": 1}
 
 
 @pytest.mark.parametrize(

@@ -315,9 +315,8 @@ def remember_programs() -> None:
 
 
 def compiling(platform: str) -> dict[str, int] | None:
-    """For a GPU on every core: XLA uses as many threads as PJRT_NPROC says, which MJX on
-    a CPU needs to be 1 (penfac.envs.roboschool.mjx), and a program is some thousand
-    kernels."""
+    """For a GPU on every core. Left alone XLA took twice as long on one with 16, it seems
+    because of PJRT_NPROC, which MJX needs to be 1 on a CPU."""
     if platform != "gpu":
         return None
     return {"xla_gpu_force_compilation_parallelism": os.cpu_count() or 1}

@@ -111,22 +111,22 @@ def see(unit: Unit) -> Seen:
 
 
 def with_others(here: list[Seen], file: Path, study: Study) -> list[Seen]:
-    """All seeds of both; a run that has finished here is the one that counts."""
+    """All seeds of both; a run that has finished or failed here is the one that counts."""
     curves = read_curves(file)
     arms = {(run.unit.env, run.unit.arm): run.unit for run in here}
     for env, arm, _ in curves:
         if (env, arm) not in arms:
             raise ConfigError(f"{file}: is of another study: it has {arm} on {env}")
+    whole = {who: c for who, c in curves.items() if c.steps[-1] >= study.steps}
     runs = {(run.unit.env, run.unit.arm, run.unit.seed): run for run in here}
     for seed in sorted({seed for _, _, seed in curves}):
-        for who, unit in arms.items():
-            there, judged = runs.get((*who, seed)), curves.get((*who, seed))
-            over = judged is not None and judged.steps[-1] >= study.steps
-            if there is None or (over and there.state != "finished"):
-                state = "finished" if over else "missing"
-                modes = {"mean": judged} if judged is not None and over else {}
-                unit = unit._replace(seed=seed, path=file)
-                runs[*who, seed] = Seen(unit, state, None, modes, 0.0)
+        for arm, unit in arms.items():
+            who, other = (*arm, seed), unit._replace(seed=seed, path=file)
+            missing = Seen(other, "missing", None, {}, 0.0)
+            there = runs.setdefault(who, missing)
+            if who in whole and there.state in ("missing", "running"):
+                modes = {"mean": whole[who]}
+                runs[who] = missing._replace(state="finished", modes=modes)
     return list(runs.values())
 
 

@@ -5,8 +5,8 @@ Accelerations x minimise a convex cost,
     1/2 (x - a)' M (x - a) + sum of what each constraint asks at its residual J x - r,
 
 a the acceleration without constraints (MuJoCo's documentation, "Computation"). Newton's
-method, every line searched at many points at once: MJX's own solver asks point after
-point, which on a GPU is most of a step.
+method, every line searched at many points at once, where MJX's own solver asks point
+after point.
 """
 
 from collections.abc import Callable
@@ -257,7 +257,7 @@ def bracket(ts: Float[Array, " t"], at: Float[Array, " t"]) -> tuple[Array, ...]
 
 def solve_positive(A: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
     """x with A x = b. A positive matrix needs no pivots, and elimination is n operations
-    on all of it; a library's factors of many small matrices cost an accelerator more."""
+    on all of it, with no call of a library in between."""
     n = len(b)
     table, row = jnp.column_stack([A, b]), jnp.arange(n)
     for k in range(n):
