@@ -1,10 +1,11 @@
 """`penfac bench programs`: whole training programs on this device, learning included.
 
 Seeds and arms of PeNFAC on RoboschoolHalfCheetah-v2 against the bare task with as many
-worlds, measured in the same process. Recording is left out: `penfac train` tells its own
+worlds, measured by the same command. Recording is left out: `penfac train` tells its own
 rate.
 """
 
+import multiprocessing
 import os
 import statistics
 import subprocess
@@ -46,6 +47,14 @@ FULL = Sizes(60, 64, 8, BATCH, (1, 4, 16, 60, 240), (8, 32, 128), 5)
 SMALL = Sizes(2, 8, 4, 64, (1, 2), (4,), 1)
 
 
+class Program(NamedTuple):
+    """Every config with every seed."""
+
+    configs: list[Any]
+    seeds: int
+    limit: int | None = None  # of an episode, if not the task's own
+
+
 class Measured(NamedTuple):
     """Updates of one program."""
 
@@ -71,19 +80,20 @@ def running(worlds: int, batch: int) -> dict[str, Any]:
     return {"collect": "steps", "worlds": worlds, "steps_per_world": steps}
 
 
-def measure(
-    configs: list[Any], seeds: int, updates: int = 3, limit: int | None = None
-) -> Measured:
-    """All configs x seeds as one program: the first update, and the mean of the next."""
-    options = EnvOptions(max_episode_steps=limit)
-    job = Job(ALGORITHMS["penfac"], configs[0], ENV, options, 10**9)
-    own = [cfg for cfg in configs for _ in range(seeds)]
-    engine = build_engine(
-        job, "device", list(range(seeds)) * len(configs), own, len(own)
-    )
+# --- one after the other -----------------------------------------------------------------
+
+
+def rehearse(program: Program) -> Callable[[], Measured]:
+    """Builds a program and makes its first update, which compiles it; what comes back
+    times three more."""
+    options = EnvOptions(max_episode_steps=program.limit)
+    algo, seeds = ALGORITHMS["penfac"], list(range(program.seeds))
+    job = Job(algo, program.configs[0], ENV, options, 10**9)
+    own = [cfg for cfg in program.configs for _ in seeds]
+    engine = build_engine(job, "device", seeds * len(program.configs), own, len(own))
     counters = [Counters() for _ in own]
-    took, played, longest = [], 0, 0
-    for _ in range(updates + 1):
+
+    def update() -> tuple[float, int, int]:
         started, played, longest = time.perf_counter(), 0, 0
         for i, progress in list(engine.advance(list(enumerate(counters)))):
             if isinstance(progress, Exception):
@@ -91,8 +101,46 @@ def measure(
             count_update(counters[i], progress)
             played += progress.steps
             longest = max([longest, *progress.stats.lengths])
-        took.append(time.perf_counter() - started)
-    return Measured(took[0], sum(took[1:]) / max(updates, 1), played, longest)
+        return time.perf_counter() - started, played, longest
+
+    first, *_ = update()
+
+    def timed() -> Measured:
+        took, played, longest = zip(*[update() for _ in range(3)], strict=True)
+        return Measured(first, sum(took) / 3, round(sum(played) / 3), max(longest))
+
+    return timed
+
+
+def in_turn(
+    programs: dict[Any, Program], told: Callable[[Any, Measured], None]
+) -> dict[Any, Measured]:
+    """All of them, a process each: they compile beside each other, then one at a time
+    has the device."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # they share it
+    context, found = multiprocessing.get_context("spawn"), {}
+    players = {}
+    for name, program in programs.items():
+        ours, theirs = context.Pipe()
+        player = context.Process(target=play, args=(program, theirs), daemon=True)
+        player.start()
+        theirs.close()
+        players[name] = player, ours
+    for _, link in players.values():
+        link.recv()  # compiled
+    for name, (player, link) in players.items():
+        link.send("your turn")
+        found[name] = link.recv()
+        player.join()
+        told(name, found[name])
+    return found
+
+
+def play(program: Program, link: Any) -> None:
+    timed = rehearse(program)
+    link.send("compiled")
+    link.recv()
+    link.send(timed())
 
 
 def starting(sizes: Sizes) -> tuple[float, float]:
@@ -104,7 +152,7 @@ def starting(sizes: Sizes) -> tuple[float, float]:
             # the cache is the question, not how long a program took to be worth it
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         }
-        program = "from penfac.bench import programs; programs.start_once(%d, %d, %d)"
+        program = "from penfac.bench import programs; programs.start(%d, %d, %d)"
         given = program % (sizes.seeds, sizes.worlds, sizes.batch)
         took = []
         for _ in range(2):
@@ -114,8 +162,11 @@ def starting(sizes: Sizes) -> tuple[float, float]:
     return took[0], took[1]
 
 
-def start_once(seeds: int, worlds: int, batch: int) -> None:
-    measure([config("tuned", **running(worlds, batch))], seeds, updates=0)
+def start(seeds: int, worlds: int, batch: int) -> None:
+    rehearse(Program([config("tuned", **running(worlds, batch))], seeds))
+
+
+# --- the report --------------------------------------------------------------------------
 
 
 def run(quick: bool, say: Say) -> dict[str, Any]:
@@ -127,14 +178,33 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
 
     small = accelerators() == 0
     sizes = SMALL if small else FULL
-    # first, while this process holds no memory of the device
     cold, warm = starting(sizes)
     add("start without a cache, first update included", f"{cold:.0f} s", "under 90 s")
     add("start with it", f"{warm:.0f} s", "under 20 s")
 
+    def told(name: Any, m: Measured) -> None:
+        label = name if isinstance(name, str) else "{} seeds x {} worlds".format(*name)
+        say(
+            f"  {label}: {m.seconds:.2f} s an update, {m.rate:,.0f} steps/s, first in "
+            f"{m.first:.0f} s"
+        )
+
+    episodes = replace(config("authors"), episodes_per_update=sizes.episodes)
+    base = config("authors", **running(sizes.few, sizes.batch))
+    arms = [replace(base, **own) for own in presets.arms("ablation").values()]
+    table = cost_table(sizes, quick)
+    found = in_turn(
+        {
+            **table,
+            "whole episodes": Program([episodes], sizes.seeds, 100 if small else None),
+            "one arm": Program(arms[:1], sizes.seeds),
+            "every arm": Program(arms, sizes.seeds),
+        },
+        told,
+    )
     import jax
 
-    wide = measure([config("tuned", **running(sizes.worlds, sizes.batch))], sizes.seeds)
+    wide, whole = found[sizes.seeds, sizes.worlds], found["whole episodes"]
     count = sizes.seeds * sizes.worlds
     bare = raw_rate(ROBOT, count, None, bare=False)
     add(
@@ -143,38 +213,29 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
         f"({bare:,.0f} with {count} worlds)",
         "at least 70 %",
     )
-    whole = config("authors")
-    whole = replace(whole, episodes_per_update=sizes.episodes)
-    found = measure([whole], sizes.seeds, limit=100 if small else None)
-    useful = found.steps / (sizes.seeds * sizes.episodes * found.longest)
+    useful = whole.steps / (sizes.seeds * sizes.episodes * whole.longest)
     add(
         f"{sizes.seeds} seeds x {sizes.episodes} whole episodes, authors",
-        f"{found.rate:,.0f} useful steps/s, {100 * (1 - useful):.0f} % of the work "
+        f"{whole.rate:,.0f} useful steps/s, {100 * (1 - useful):.0f} % of the work "
         "wasted on worlds that had ended",
         "150 000 steps/s",
     )
-    base = config("authors", **running(sizes.few, sizes.batch))
-    arms = [replace(base, **own) for own in presets.arms("ablation").values()]
-    alone = measure(arms[:1], sizes.seeds)
-    every = measure(arms, sizes.seeds)
+    alone, every = found["one arm"], found["every arm"]
     add(
         f"{len(arms)} arms x {sizes.seeds} seeds / one arm, {sizes.few} running worlds",
         f"{every.seconds / alone.seconds:.2f} times the wall time",
         "at most 2 times",
     )
-    cost = {(sizes.seeds, sizes.worlds): wide}
-    if not quick:
-        cost |= cost_table(sizes, say)
     rows = [
         {
             "seeds": seeds,
             "worlds": worlds,
-            "first_update_s": round(m.first, 2),
-            "update_s": round(m.seconds, 4),
-            "steps": m.steps,
-            "steps_per_second": round(m.rate),
+            "first_update_s": round(found[seeds, worlds].first, 2),
+            "update_s": round(found[seeds, worlds].seconds, 4),
+            "steps": found[seeds, worlds].steps,
+            "steps_per_second": round(found[seeds, worlds].rate),
         }
-        for (seeds, worlds), m in sorted(cost.items())
+        for seeds, worlds in sorted(table)
     ]
     return {"figures": figures, "cost": rows, "device": jax.devices()[0].device_kind}
 
@@ -208,16 +269,15 @@ def accelerators() -> int:
     return int(done.stdout.split()[-1])
 
 
-def cost_table(sizes: Sizes, say: Say) -> dict[tuple[int, int], Measured]:
-    """An update's wall time against seeds and against worlds of a seed."""
-    wanted = [(seeds, sizes.few) for seeds in sizes.across_seeds]
-    wanted += [(sizes.seeds, worlds) for worlds in sizes.across_worlds]
-    found = {}
-    for seeds, worlds in dict.fromkeys(wanted):
-        cfg = config("tuned", **running(worlds, sizes.batch))
-        found[seeds, worlds] = told = measure([cfg], seeds)
-        say(
-            f"  {seeds} seeds x {worlds} worlds: {told.seconds:.2f} s an update, "
-            f"{told.rate:,.0f} steps/s, first in {told.first:.0f} s"
+def cost_table(sizes: Sizes, quick: bool) -> dict[Any, Program]:
+    """An update against seeds and against worlds of a seed."""
+    wanted = [(sizes.seeds, sizes.worlds)]
+    if not quick:
+        wanted += [(seeds, sizes.few) for seeds in sizes.across_seeds]
+        wanted += [(sizes.seeds, worlds) for worlds in sizes.across_worlds]
+    return {
+        (seeds, worlds): Program(
+            [config("tuned", **running(worlds, sizes.batch))], seeds
         )
-    return found
+        for seeds, worlds in wanted
+    }

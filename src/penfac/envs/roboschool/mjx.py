@@ -78,6 +78,15 @@ def roboschool_env(
 SUMMARY = "the Roboschool task on MJX"
 
 
+class Motion(NamedTuple):
+    """What a sub-step leaves to the next."""
+
+    qpos: Array
+    qvel: Array
+    qacc: Array
+    sensors: Array  # of where it began
+
+
 class Physics(NamedTuple):
     """One world of a task in MJX."""
 
@@ -93,10 +102,13 @@ class Physics(NamedTuple):
         c_model, sensors = task.machine.model, task.machine.sensors
         rounds = iterations or ROUNDS[task.machine.robot.cone]
         sites = np.array(c_model.sensor_objid[: sensors.sites])
+        model = mjx.put_model(c_model)
+        # damping is ours to integrate (`sub_step`)
+        flags = model.opt.disableflags | mjx.DisableBit.EULERDAMP
         return cls(
             task,
             rounds,
-            mjx.put_model(c_model),
+            model.replace(opt=model.opt.replace(disableflags=flags)),
             mjx.make_data(c_model),
             sites,
             drag_coefficients(task.machine),
@@ -112,23 +124,37 @@ class Physics(NamedTuple):
         """One control step, the same forces in every sub-step."""
         places = self.task.machine.sensors.places
         wrench = drag(jnp, self.drag, world.sensors, places).reshape(-1, 6)
-        data = self.at_rest.replace(
-            qpos=world.qpos,
-            qvel=world.qvel,
+        forced = self.at_rest.replace(
             ctrl=jnp.clip(action, -1, 1),
             xfrc_applied=jnp.concatenate([jnp.zeros((1, 6)), wrench]),
         )
 
-        data, _ = jax.lax.scan(self.sub_step, data, length=self.task.sub_steps)
-        return Scene(data.qpos, data.qvel, data.sensordata)
+        def again(motion: Motion, _: None) -> tuple[Motion, None]:
+            return self.sub_step(forced, motion), None
 
-    def sub_step(self, data: Any, _: None) -> tuple[Any, None]:
-        """`mjx.step`, its constraints solved by us."""
+        still = Motion(
+            world.qpos, world.qvel, forced.qacc_warmstart, jnp.zeros_like(world.sensors)
+        )
+        end, _ = jax.lax.scan(again, still, length=self.task.sub_steps)
+        return Scene(end.qpos, end.qvel, end.sensors)
+
+    def sub_step(self, forced: Any, motion: Motion) -> Motion:
+        """`mjx.step`, its equations solved by us."""
+        model = self.model
+        data = forced.replace(
+            qpos=motion.qpos, qvel=motion.qvel, qacc_warmstart=motion.qacc
+        )
         stages = (
             mjx.fwd_position, mjx.sensor_pos, mjx.fwd_velocity, mjx.sensor_vel,
             mjx.fwd_actuation, mjx.fwd_acceleration,
         )  # fmt: skip
         for stage in stages:
-            data = stage(self.model, data)
-        data = newton.solve(self.model, data, self.rounds)
-        return mjx.euler(self.model, data), None
+            data = stage(model, data)
+        data = newton.solve(model, data, self.rounds)
+        # as `mjx.euler`: damping acts on the velocity that is to come
+        damping = jnp.diag(model.opt.timestep * model.dof_damping)
+        qacc = newton.solve_positive(
+            mjx.full_m(model, data) + damping, data.qfrc_smooth + data.qfrc_constraint
+        )
+        moved = mjx.euler(model, data.replace(qacc=qacc))
+        return Motion(moved.qpos, moved.qvel, data.qacc, data.sensordata)

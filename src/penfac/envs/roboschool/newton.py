@@ -168,7 +168,8 @@ def constraints(model: mjx.Model, data: mjx.Data) -> list[OneWay | Cones]:
 def solve(model: mjx.Model, data: mjx.Data, rounds: int) -> mjx.Data:
     """What `mjx.solve` does, for limits of joints and contacts of three rows."""
     every = constraints(model, data)
-    M, free = mjx.full_m(model, data), data.qacc_smooth
+    M = mjx.full_m(model, data)
+    free = solve_positive(M, data.qfrc_smooth)
 
     def cost(x):
         away = x - free

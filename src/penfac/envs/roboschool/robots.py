@@ -23,6 +23,7 @@ class Physics(NamedTuple):
     """How MuJoCo is set up: where published Roboschool policies walk best."""
 
     sub_step: float = 0.0165 / 4  # s
+    contacts: int = 10  # at once, on MJX
     gravity: float = 9.8  # m / s^2
     # Bullet has neither armature nor damping, but without them a world may blow up
     armature: float = 0.01  # kg m^2
@@ -75,6 +76,8 @@ def build(robot: Robot, physics: Physics = DEFAULT) -> Machine:
         if robot.cone == "elliptic"
         else mujoco.mjtCone.mjCONE_PYRAMIDAL
     )
+    # MJX solves for as many, the deepest; C, for all there are
+    spec.add_numeric(name="max_contact_points", data=[physics.contacts])
     _scenery(spec, robot, physics)
     made = {"world": spec.worldbody}
     for body in robot.bodies:
