@@ -21,6 +21,7 @@ from penfac.studies.verdicts import VERDICTS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+REPORTS = sorted((ROOT / "results").glob("*/report.md"))
 TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
 COMMANDS = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
 
@@ -289,7 +290,9 @@ def anchors(path: Path) -> set[str]:
     return {w.replace(" ", "-") for w in words}
 
 
-@each(TEXTS)
+@pytest.mark.parametrize(
+    "path", TEXTS + REPORTS, ids=lambda p: f"{p.parent.name}-{p.name}"
+)
 def test_every_link_leads_somewhere(path):
     text = path.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)\s]+)\)", text):

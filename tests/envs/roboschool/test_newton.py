@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -131,6 +132,22 @@ def test_robots_have_no_other_constraints_than_the_solver_knows(name):
     assert set(np.asarray(data.contact.dim)) <= {3}
     rows = {"elliptic": 3, "pyramidal": 4}[task.machine.robot.cone]
     assert len(data.efc_J) == data.nl + rows * len(data.contact.dim)
+
+
+@pytest.mark.parametrize("name", [n for n in THRESHOLDS if "Pendulum" not in n])
+def test_no_robot_has_more_contacts_than_are_solved_for(name):
+    """Standing, thrown about and lying, in C, which drops none."""
+    machine = make_task(name).machine
+    model, rng, met = machine.model, np.random.default_rng(3), []
+    room = len(Physics.of(make_task(name)).at_rest._impl.contact.dim)
+    assert room <= machine.physics.contacts
+    for strength in (0, 0.5, 1):
+        data = mujoco.MjData(model)
+        for _ in range(500):
+            data.ctrl[:] = strength * rng.uniform(-1, 1, model.nu)
+            mujoco.mj_step(model, data, 4)
+            met.append(data.ncon)
+    assert 0 < max(met) <= room
 
 
 @pytest.mark.parametrize(
