@@ -247,6 +247,7 @@ def engine_for(
         poll=interruption.poll,
         watch=watch,
         note=note,
+        eval_episodes=document["eval_episodes"],
     )
     seeds = [r.learner.seed for r in recorders]
     return build_engine(job, document["engine"], seeds, own, limits.at_once)

@@ -43,6 +43,7 @@ class Job(NamedTuple):
     poll: Callable[[], None] = lambda: None  # raises when someone asked us to stop
     watch: Watch | None = None
     note: Callable[[str], None] = lambda text: None  # a line for the run's log
+    eval_episodes: int = 0  # of an evaluation, if it is known that there will be one
 
     @property
     def collecting(self) -> Collecting:

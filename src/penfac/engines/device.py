@@ -18,6 +18,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from penfac.engines import memory
+from penfac.engines.ahead import Ahead, remembered
 from penfac.engines.base import (
     Arrays,
     Counters,
@@ -83,7 +84,9 @@ class DeviceEngine:
         # learner -> (group, row)
         self.place = [divmod(i, size) for i in range(len(learners))]
         memory.check(self)
-        self.compiled = False
+        self.compiled, self.ahead = False, Ahead()
+        if remembered():
+            self._compile_ahead()
 
     def _spread(self, program):
         """The program, each device at its own learners; none ever waits for another."""
@@ -100,6 +103,27 @@ class DeviceEngine:
             return self.programs.evaluate(state, who, *given)
 
         return self._spread(program)(state, who, evaluation, drawn, sigma)
+
+    def _compile_ahead(self) -> None:
+        """What every run needs, beside each other: to learn, and to judge."""
+        group, when = self.groups[0], self.when(self.groups[0], {})
+        learners = self.shapes()
+        lowered = self.advance_program.lower(learners, group.who, when)
+        self.ahead.compile("advance", lowered)
+        if episodes := self.job.eval_episodes:
+            state, _ = without_rows(learners.state)
+            given = (state, group.who, when.update, when.update, when.sigma, episodes)
+            for mode in self.job.algo.modes:
+                self.ahead.compile(mode, self.evaluate_program.lower(*given, mode))
+
+    def shapes(self) -> Learners:
+        """Of a group's learners: exactly what a program will be given, so that it is
+        traced once."""
+        group = self.groups[0]
+        return jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self.sharding),
+            jax.eval_shape(self.begin_program, group.who),
+        )
 
     # --- the engine -------------------------------------------------------------------
 
@@ -122,6 +146,7 @@ class DeviceEngine:
     def _advance_group(self, group: "Group", rows: dict[int, tuple[int, Counters]]):
         started = time.perf_counter()
         when = self.when(group, rows)
+        self.ahead.wait("advance")
         told = jax.device_get(group.advance(self.advance_program, when))
         seconds = time.perf_counter() - started
         if not self.compiled:
@@ -183,10 +208,10 @@ class DeviceEngine:
             which = np.zeros_like(drawn) if fixed else drawn
             state, _ = without_rows(group.learners.state)
             given = (state, group.who, which, drawn, sigma, episodes)
-            played = {
-                mode: jax.device_get(self.evaluate_program(*given, mode))
-                for mode in self.job.algo.modes
-            }
+            played = {}
+            for mode in self.job.algo.modes:
+                self.ahead.wait(mode)
+                played[mode] = jax.device_get(self.evaluate_program(*given, mode))
             for row, (i, _) in rows.items():
                 found = {
                     mode: tuple(x[row].tolist() for x in out)

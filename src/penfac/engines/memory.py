@@ -83,11 +83,7 @@ class Rows(NamedTuple):
 
 def rows(engine: "DeviceEngine") -> Rows:
     group, devices = engine.groups[0], engine.mesh.size
-    # exactly what will be given to it: then it is traced once
-    learners = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=group.sharding),
-        jax.eval_shape(engine.begin_program, group.who),
-    )
+    learners = engine.shapes()
     when = engine.when(group, {})
     traced = engine.advance_program.trace(learners, group.who, when)
     at_once = group.size // devices

@@ -1,0 +1,78 @@
+"""Programs that compile on other threads before they are needed."""
+
+import json
+import os
+import subprocess
+import sys
+
+from tests.engines.jobs import digest, finish, make_job, never
+
+from penfac.engines import device
+from penfac.engines.ahead import Ahead
+from penfac.engines.device import DeviceEngine
+
+ENV, STEPS = "penfac/LQR-v0", 200
+COUNTING = """
+import json, jax
+compiled = []
+jax.monitoring.register_event_listener(
+    lambda event, **_: event.endswith("cache_misses") and compiled.append(event)
+)
+from tests.engines.jobs import make_job
+from penfac.engines.base import Counters
+from penfac.engines.device import DeviceEngine
+
+job = make_job("penfac/LQR-v0", steps=200)._replace(eval_episodes=2)
+engine = DeviceEngine(job, [3, 4], at_once=2)
+threads = sorted(engine.ahead.threads)
+due = [(i, c) for i, c in enumerate([Counters(), Counters()])]
+list(engine.evaluate(due, 2, True)), list(engine.advance(due))
+left = list(engine.ahead.threads)
+print(json.dumps({"threads": threads, "left": left, "compiled": len(compiled)}))
+"""
+
+
+def test_what_a_thread_compiled_is_not_compiled_again(tmp_path):
+    environment = os.environ | {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTING],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["threads"] == ["advance", "mean"]
+    assert told["left"] == []
+    made = sorted(file.name.split("-")[0] for file in (tmp_path / "cache").iterdir())
+    assert made.count("jit_advance") == made.count("jit__evaluate") == 1
+    assert told["compiled"] == len(made)  # each of them once
+
+
+def test_a_run_has_the_same_bits(monkeypatch):
+    found = []
+    for ahead in (False, True):
+        monkeypatch.setattr(device, "remembered", lambda ahead=ahead: ahead)
+        job = make_job(ENV, steps=STEPS)._replace(eval_episodes=2)
+        engine = DeviceEngine(job, [3, 4], at_once=2)
+        assert bool(engine.ahead.threads) == ahead
+        finish(engine, 2, never(STEPS))
+        found.append([digest(engine, i) for i in range(2)])
+    assert found[0] == found[1]
+
+
+def test_without_a_cache_nothing_is_compiled_ahead():
+    engine = DeviceEngine(make_job(ENV, steps=STEPS), [3])
+    assert not engine.ahead.threads
+
+
+def test_a_program_that_cannot_be_compiled_is_told_by_its_call():
+    class Broken:
+        def compile(self):
+            raise RuntimeError("no room")
+
+    ahead = Ahead()
+    ahead.compile("advance", Broken())
+    ahead.wait("advance")
+    ahead.wait("advance")  # and there is nothing to wait for now
