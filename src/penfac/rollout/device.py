@@ -68,10 +68,23 @@ def to_units(env: JaxEnv, action: Float[Array, "*b m"]) -> Float[Array, "*b m"]:
     return jnp.clip((low * (1 - a) + high * (1 + a)) / 2, low, high)
 
 
+def each(f: Callable) -> Callable:
+    """f of one world, for [L, W] of them: along one axis, since two take half as long
+    again to trace."""
+
+    def of_all(*args):
+        size = jax.tree.leaves(args)[0].shape[:2]
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), args)
+        out = jax.vmap(f)(*flat)
+        return jax.tree.map(lambda x: x.reshape(*size, *x.shape[1:]), out)
+
+    return of_all
+
+
 def _advance(env: JaxEnv, state, action, keys):
     """One step of [L, W] worlds: the next states, observations, rewards, ends."""
-    outcome = jax.vmap(jax.vmap(env.step))(state, to_units(env, action), keys)
-    return outcome, jax.vmap(jax.vmap(env.observe))(outcome.state)
+    outcome = each(env.step)(state, to_units(env, action), keys)
+    return outcome, each(env.observe)(outcome.state)
 
 
 def _explore(mu: Float[Array, "L W m"], noise: Noise, keys, drift):
@@ -79,7 +92,7 @@ def _explore(mu: Float[Array, "L W m"], noise: Noise, keys, drift):
     shape = mu.shape[-1:]
     # an exact 0, one draw in 2^23, would be a sample infinitely far away
     draw = lambda key: jax.random.uniform(key, shape, minval=2.0**-24)  # noqa: E731
-    uniform = jax.vmap(jax.vmap(draw))(keys)
+    uniform = each(draw)(keys)
     one = lambda mu, sigma, u, drift: explore(noise.how, mu, sigma, u, drift)  # noqa: E731
     action, drift = jax.vmap(one)(mu, noise.sigma, uniform, drift)
     return jnp.where(noise.anywhere[:, None, None], anywhere(uniform), action), drift
@@ -88,7 +101,7 @@ def _explore(mu: Float[Array, "L W m"], noise: Noise, keys, drift):
 def _fold(keys: Array, t: Array) -> Array:
     """A fresh key for step t of every world, t a scalar or [L, W]."""
     t = jnp.broadcast_to(t, keys.shape)
-    return jax.vmap(jax.vmap(jax.random.fold_in))(keys, t)
+    return each(jax.random.fold_in)(keys, t)
 
 
 def averaged(
@@ -116,9 +129,7 @@ def collect_episodes(
     """Whole episodes number first, first + 1, ... of every learner, as [L, W * T] steps."""
     horizon = env.spec.horizon
     number = first[:, None] + jnp.arange(episodes, dtype=first.dtype)[None, :]
-    state = jax.vmap(jax.vmap(env.reset))(
-        stream_keys(seeds, Stream.TRAIN_RESET, number)
-    )
+    state = each(env.reset)(stream_keys(seeds, Stream.TRAIN_RESET, number))
     draws = stream_keys(seeds, Stream.NOISE, number)
     size, n, m = number.shape, env.spec.obs_dim, env.spec.action_dim
 
@@ -137,8 +148,8 @@ def collect_episodes(
 
     def step(carry):
         t, state, alive, drift, rows = carry
-        obs = jax.vmap(jax.vmap(env.observe))(state)
-        keys = jax.vmap(jax.vmap(jax.random.split))(_fold(draws, t))
+        obs = each(env.observe)(state)
+        keys = each(jax.random.split)(_fold(draws, t))
         action, drift = _explore(mu(obs), noise, keys[..., 0], drift)
         outcome, next_obs = _advance(env, state, action, keys[..., 1])
         terminated, broken = outcome.terminated, alive & outcome.broken
@@ -175,7 +186,7 @@ def start_worlds(env: JaxEnv, seeds: Int[Array, " L"], count: int) -> Worlds:
     )
     keys = stream_keys(seeds, Stream.TRAIN_RESET, world, zero)
     drift = jnp.zeros((*zero.shape, env.spec.action_dim))
-    state = jax.vmap(jax.vmap(env.reset))(keys)
+    state = each(env.reset)(keys)
     return Worlds(state, zero, zero, zero.astype(jnp.float32), drift)
 
 
@@ -192,8 +203,8 @@ def collect_steps(
 
     def step(worlds, _):
         draws = stream_keys(seeds, Stream.NOISE, number, worlds.episode)
-        keys = jax.vmap(jax.vmap(jax.random.split))(_fold(draws, worlds.t))
-        obs = jax.vmap(jax.vmap(env.observe))(worlds.state)
+        keys = each(jax.random.split)(_fold(draws, worlds.t))
+        obs = each(env.observe)(worlds.state)
         action, drift = _explore(mu(obs), noise, keys[..., 0], worlds.drift)
         outcome, next_obs = _advance(env, worlds.state, action, keys[..., 1])
         terminated = outcome.terminated
@@ -206,7 +217,7 @@ def collect_steps(
         )
         ended = over | broken
         again = stream_keys(seeds, Stream.TRAIN_RESET, number, worlds.episode + 1)
-        fresh = jax.vmap(jax.vmap(env.reset))(again)
+        fresh = each(env.reset)(again)
         state = jax.tree.map(
             lambda new, old: jnp.where(_like(ended, new), new, old),
             fresh,
@@ -245,8 +256,8 @@ def play_episodes(
     number = jnp.broadcast_to(jnp.arange(episodes), (len(seeds), episodes))
     which = jnp.broadcast_to(evaluation[:, None], number.shape)
     root = stream_keys(seeds, stream, which, number)
-    pair = jax.vmap(jax.vmap(jax.random.split))(root)
-    state = jax.vmap(jax.vmap(env.reset))(pair[..., 0])
+    pair = each(jax.random.split)(root)
+    state = each(env.reset)(pair[..., 0])
     zero = jnp.zeros(number.shape)
 
     def goes_on(carry):
@@ -255,8 +266,8 @@ def play_episodes(
 
     def step(carry):
         t, state, alive, returned, length, ended = carry
-        keys = jax.vmap(jax.vmap(jax.random.split))(_fold(pair[..., 1], t))
-        obs = jax.vmap(jax.vmap(env.observe))(state)
+        keys = each(jax.random.split)(_fold(pair[..., 1], t))
+        obs = each(env.observe)(state)
         outcome, _ = _advance(env, state, act(obs, keys[..., 0], t), keys[..., 1])
         paid = jnp.where(outcome.broken, jnp.nan, outcome.reward)
         returned = returned + jnp.where(alive, paid, 0)
