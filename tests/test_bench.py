@@ -28,6 +28,19 @@ def test_the_sizes_of_programs_are_those_of_the_cost_table():
     assert full.few in full.across_worlds
 
 
+@pytest.mark.slow
+def test_programs_are_timed_one_after_the_other():
+    pytest.importorskip("mujoco.mjx")
+    tiny = programs.config("tuned", **programs.running(2, 8))
+    asked = {n: programs.Program([tiny], n) for n in (1, 2)}
+    order = []
+    found = programs.in_turn(asked, lambda name, _: order.append(name))
+    assert order == [1, 2]
+    for seeds, measured in found.items():
+        assert measured.steps == 8 * seeds
+        assert 0 < measured.seconds < measured.first  # which compiled it
+
+
 def test_a_made_up_study_is_one_that_can_be_told(tmp_path, monkeypatch):
     monkeypatch.setattr(studies, "TOLD", (2, 3, 5))
     studies.large(tmp_path / "large")

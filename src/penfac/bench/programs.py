@@ -16,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from penfac import presets
 from penfac.algos import ALGORITHMS
 from penfac.bench.device import rate as raw_rate
@@ -106,8 +108,8 @@ def rehearse(program: Program) -> Callable[[], Measured]:
     first, *_ = update()
 
     def timed() -> Measured:
-        took, played, longest = zip(*[update() for _ in range(3)], strict=True)
-        return Measured(first, sum(took) / 3, round(sum(played) / 3), max(longest))
+        took, played, longest = np.mean([update() for _ in range(3)], axis=0).tolist()
+        return Measured(first, took, round(played), round(longest))
 
     return timed
 

@@ -73,10 +73,10 @@ def each(f: Callable) -> Callable:
     again to trace."""
 
     def of_all(*args):
-        size = jax.tree.leaves(args)[0].shape[:2]
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), args)
+        L, W = jax.tree.leaves(args)[0].shape[:2]
+        flat = jax.tree.map(lambda x: x.reshape(L * W, *x.shape[2:]), args)
         out = jax.vmap(f)(*flat)
-        return jax.tree.map(lambda x: x.reshape(*size, *x.shape[1:]), out)
+        return jax.tree.map(lambda x: x.reshape(L, W, *x.shape[1:]), out)
 
     return of_all
 
