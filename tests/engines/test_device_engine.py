@@ -1,5 +1,7 @@
 """The device engine: one program, a learner axis, and nobody reaches anybody else."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -203,6 +205,16 @@ def test_a_program_is_compiled_once(trio):
     engine, _, _ = trio
     assert engine.advance_program._cache_size() == 1
     assert engine.evaluate_program._cache_size() == 1
+
+
+def test_learners_begin_one_after_the_other_on_a_cpu(trio):
+    """Two batches of matrices that two threads of jaxlib factor at once may wait for each
+    other forever: sixty learners of one program did, once in some twenty starts."""
+    engine, _, _ = trio
+    text = engine.begin_program.lower(engine.groups[0].who).as_text()
+    shapes = re.findall(r"lapack_sgeqrf_ffi.*?: \(tensor<([0-9x]+)f32>", text)
+    assert shapes
+    assert all(shape.count("x") == 2 for shape in shapes), shapes
 
 
 def test_what_a_gpu_is_told_is_known_to_this_jaxlib():

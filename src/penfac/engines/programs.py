@@ -80,6 +80,10 @@ class Programs(NamedTuple):
         worlds: Worlds | tuple[()] = ()
         if self.how.episodes is None:
             worlds = start_worlds(self.env, who.seed, self.how.worlds)
+        # On a CPU one after the other: two batches of matrices that jaxlib factors at once
+        # (orthogonal weights of two nets) may wait for each other forever
+        if jax.default_backend() == "cpu":
+            return Learners(jax.lax.map(self._init, who), worlds)
         return Learners(jax.vmap(self._init)(who), worlds)
 
     def _init(self, who: Who) -> State:
