@@ -6,7 +6,9 @@ programs, where the first call finds it.
 """
 
 import contextlib
+import os
 import threading
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,6 +16,7 @@ import jax
 
 class Ahead:
     def __init__(self) -> None:
+        self.begun = False
         self.threads: dict[str, threading.Thread] = {}
 
     def compile(self, name: str, lowered: Any) -> None:
@@ -34,3 +37,11 @@ class Ahead:
 def remembered() -> bool:
     """Whether compiled programs are kept where another thread or process finds them."""
     return bool(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def remember_programs() -> None:
+    """On an accelerator, where compiling takes a minute, the next process need not."""
+    if jax.default_backend() == "cpu" or remembered():
+        return
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    jax.config.update("jax_compilation_cache_dir", str(Path(home) / "penfac" / "xla"))

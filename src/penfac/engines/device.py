@@ -9,7 +9,6 @@ import functools
 import os
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,7 +17,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from penfac.engines import memory
-from penfac.engines.ahead import Ahead, remembered
+from penfac.engines.ahead import Ahead, remember_programs, remembered
 from penfac.engines.base import (
     Arrays,
     Counters,
@@ -85,8 +84,6 @@ class DeviceEngine:
         self.place = [divmod(i, size) for i in range(len(learners))]
         memory.check(self)
         self.compiled, self.ahead = False, Ahead()
-        if remembered():
-            self._compile_ahead()
 
     def _spread(self, program):
         """The program, each device at its own learners; none ever waits for another."""
@@ -138,6 +135,10 @@ class DeviceEngine:
         self, due: list[tuple[int, Counters]]
     ) -> Iterator[tuple["Group", dict[int, tuple[int, Counters]]]]:
         """The groups that have something to do, and for whom."""
+        if due and not self.ahead.begun:  # and every engine has been seen to fit
+            self.ahead.begun = True
+            if remembered():
+                self._compile_ahead()
         for g, group in enumerate(self.groups):
             rows = {self.place[i][1]: (i, c) for i, c in due if self.place[i][0] == g}
             if rows:
@@ -328,15 +329,6 @@ class Group:
             whole[row] = part
         rows = jax.tree.map(lambda whole, own: whole.at[row].set(own), rows, own_rows)
         self._learners = there._replace(state=with_rows(left, rows))
-
-
-def remember_programs() -> None:
-    """On an accelerator, where compiling takes a minute, the next process need not."""
-    chosen = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
-    if jax.default_backend() == "cpu" or chosen:
-        return
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    jax.config.update("jax_compilation_cache_dir", str(Path(home) / "penfac" / "xla"))
 
 
 def compiling(platform: str) -> dict[str, int] | None:
