@@ -42,6 +42,7 @@ class Search:
     space: str = "default"
     seed: int = 0  # of the draws
     processes: int | None = None  # none: one a core
+    fixed: tuple[str, ...] = ()  # not drawn, though the space has them
 
 
 class Row(NamedTuple):
@@ -83,7 +84,11 @@ def start(
     check(search, request)
     plain = resolve(request)  # everything else that can be wrong is told first
     algo = ALGORITHMS[request.algo]
-    space = spaces.space(algo, search.space)
+    space = {
+        key: values
+        for key, values in spaces.space(algo, search.space).items()
+        if key not in search.fixed
+    }
     base = plain["config"]
     drawn = spaces.draw(algo, space, base, search.configs, search.seed)
     width = len(str(search.configs - 1))

@@ -3,8 +3,11 @@
 import pytest
 from tests.studies.small_study import LQR, run_study, small
 
+from penfac import presets
+from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError
 from penfac.events import Limits
+from penfac.runs import read_config
 from penfac.studies import plan, tuning
 from penfac.studies.spec import Arm, to_table
 from penfac.tune import Search
@@ -19,12 +22,16 @@ def space(tmp_path):
     return str(file)
 
 
-def tune(folder, space, said, study=None, halvings=0, **limits):
+def tune(folder, space, said, study=None, halvings=0, only=(), **limits):
     search = Search(configs=2, halvings=halvings, space=space)
     given = Limits(at_once=8, **limits)  # one program: on a CPU too
     return tuning.tune_study(
-        study or small(), (1000,), folder, search, "auto", given, said.append
+        study or small(), (1000,), folder, search, "auto", given, said.append, only
     )
+
+
+def bests(said):
+    return sum(": best " in line for line in said)
 
 
 def test_every_arm_is_searched_alike_and_the_table_runs(tmp_path, space):
@@ -33,7 +40,7 @@ def test_every_arm_is_searched_alike_and_the_table_runs(tmp_path, space):
     assert code == 0
     assert set(found[LQR]) == {"wide", "narrow"}
     assert all(set(own) == {"actor_lr", "lam"} for own in found[LQR].values())
-    assert len(said) == 2
+    assert bests(said) == 2
     table = tuning.read(tmp_path / "tune" / tuning.FILE)
     assert table == found
     study = tuning.with_settings(small(), table)
@@ -54,7 +61,7 @@ def test_searches_on_several_cores_find_what_one_process_finds(tmp_path, space):
         small(), (1000,), tmp_path / "spread", search, "device", Limits(at_once=8),
         said.append,
     )  # fmt: skip
-    assert (spread, code, len(said)) == (alone, 0, 2)
+    assert (spread, code, bests(said)) == (alone, 0, 2)
 
 
 @pytest.mark.slow
@@ -69,8 +76,43 @@ def test_a_search_that_was_stopped_goes_on_and_finds_the_same(tmp_path, space):
 
 def test_a_search_does_not_begin_with_what_an_earlier_one_found(space):
     arm = Arm("a", on={LQR: {"lam": 0.3, "gamma": 0.9}})
-    kept = tuning.unsearched(arm, Search(space=space))
+    kept = tuning.unsearched(arm, LQR, Search(space=space))
     assert kept.on == {LQR: {"gamma": 0.9}}
+
+
+def test_nor_with_what_a_preset_holds_for_this_task(space):
+    hopper = "RoboschoolHopper-v2"
+    block = presets.read("penfac")["tuned"]["roboschoolhopper"]
+    default = ALGORITHMS["penfac"].config()
+    kept = tuning.unsearched(Arm("a", preset="tuned"), hopper, Search(space=space))
+    assert kept.on == {hopper: {"actor_lr": default.actor_lr, "lam": default.lam}}
+    assert block["lam"] != default.lam  # else this would show nothing
+
+
+def test_what_makes_an_arm_is_not_drawn(tmp_path, space):
+    arms = (Arm("none", settings={"lam": 0.0}), Arm("all"))
+    study = small(arms=arms, claims=())
+    found, _ = tune(tmp_path, space, [], study)
+    assert set(found[LQR]["none"]) == {"actor_lr"}
+    assert set(found[LQR]["all"]) == {"actor_lr", "lam"}
+    begun = read_config(next(tmp_path.rglob("none/tune/penfac/search")))
+    assert {config["lam"] for config in begun["arms"].values()} == {0.0}
+
+
+def test_arms_named_are_searched_beside_what_was_found(tmp_path, space):
+    first, _ = tune(tmp_path, space, [], only=("narrow",))
+    assert set(first[LQR]) == {"narrow"}
+    both, _ = tune(tmp_path, space, [], only=("wide",))
+    assert set(both[LQR]) == {"wide", "narrow"}
+    assert both[LQR]["narrow"] == first[LQR]["narrow"]
+    with pytest.raises(ConfigError, match="did you mean wide"):
+        tune(tmp_path, space, [], only=("widee",))
+
+
+def test_a_search_of_another_budget_is_not_gone_on_with(tmp_path, space):
+    tune(tmp_path, space, [], only=("wide",))
+    with pytest.raises(ConfigError, match="was begun with halvings 0, not 1"):
+        tune(tmp_path, space, [], halvings=1, only=("wide",))
 
 
 def test_settings_by_environment_are_part_of_what_a_study_is():

@@ -216,7 +216,8 @@ def tune(
         out=out,
         name=name,
     )
-    wanted = search.Search(configs, halvings, space, draw, processes)
+    fixed = tuple(request.settings)
+    wanted = search.Search(configs, halvings, space, draw, processes, fixed)
     limits = Limits(
         stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
         command=shlex.join(["penfac", *sys.argv[1:]]),

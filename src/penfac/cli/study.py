@@ -99,6 +99,7 @@ def tune_(
         int | None, typer.Option(help="Without an accelerator; default one a core.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Where its folder goes.")] = Path("studies"),
+    arms: Annotated[str | None, typer.Option(help="a,b: these alone.")] = None,
     slice_: Slice = None,
     stop_after: StopAfter = None,
 ) -> int:
@@ -120,12 +121,15 @@ def tune_(
     search = Search(configs, halvings, space, draw, processes)
     which = seed_list("1000", seeds)
     found, code = tuning.tune_study(
-        chosen, which, home, search, on, limits, terminal.say
+        chosen, which, home, search, on, limits, terminal.say, names(arms)
     )
     done = sum(map(len, found.values()))
     terminal.say(f"{done} of {len(chosen.envs) * len(chosen.arms)} searches are done")
     if done:
-        terminal.say(f"next: penfac study run {name} --settings {home / tuning.FILE}")
+        how = f" --fidelity {chosen.fidelity}" * bool(chosen.fidelity)
+        terminal.say(
+            f"next: penfac study run {name}{how} --settings {home / tuning.FILE}"
+        )
     return code
 
 
@@ -197,8 +201,7 @@ def run(
         at_once=at_once(slice_),
     )
     home = out / (folder or "-".join(filter(None, (chosen.name, chosen.fidelity))))
-    only = () if arms is None else tuple(name.strip() for name in arms.split(","))
-    how = runner.How(on, processes, address, mixed, retry, only)
+    how = runner.How(on, processes, address, mixed, retry, names(arms))
     tell = (lambda _: None) if json_ else terminal.say
     with terminal.nothing_else_said(json_):
         told = runner.start(chosen, which, home, how, limits, tell)
@@ -258,6 +261,10 @@ def report(
         return {"files": [str(f) for f in files], "findings": found}
 
     return reply(json_, work, print_report)
+
+
+def names(listed: str | None) -> tuple[str, ...]:
+    return () if listed is None else tuple(n.strip() for n in listed.split(","))
 
 
 def named(name: str, fidelity: str) -> Any:

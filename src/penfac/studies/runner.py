@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penfac.configs import nearest
 from penfac.errors import ConfigError
 from penfac.events import Limits, Listener
 from penfac.interruption import Interruption, StopRequested
@@ -19,7 +18,7 @@ from penfac.runs import Lock, storage
 from penfac.standing import failure, score, status
 from penfac.studies import executors, plan
 from penfac.studies.plan import Unit
-from penfac.studies.spec import Study
+from penfac.studies.spec import Study, arms_named
 from penfac.workers import cores
 
 EXECUTORS = ("local", "ray", "device")
@@ -82,12 +81,7 @@ def start(
 
 
 def check_arms(study: Study, how: How) -> None:
-    known = [arm.name for arm in study.arms]
-    for name in how.arms:
-        if name not in known:
-            close = nearest(name, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f": {', '.join(known)}"
-            raise ConfigError(f"--arms {name}: {study.name} has no such arm{hint}")
+    arms_named(study, how.arms)
     if how.on != "device":
         return
     for algo in {arm.algo for arm in study.arms}:

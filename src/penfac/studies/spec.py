@@ -108,6 +108,17 @@ def check_words(study: Study) -> None:
             raise ConfigError(f"{study.name}: arm {arm.name}: {error}") from None
 
 
+def arms_named(study: Study, only: tuple[str, ...]) -> tuple[Arm, ...]:
+    """Those of its arms, or all where none is named."""
+    known = [arm.name for arm in study.arms]
+    for name in only:
+        if name not in known:
+            close = nearest(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f": {', '.join(known)}"
+            raise ConfigError(f"--arms {name}: {study.name} has no such arm{hint}")
+    return tuple(arm for arm in study.arms if not only or arm.name in only)
+
+
 def twice(study: str, what: str, names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:

@@ -8,24 +8,42 @@ import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from penfac import tune
+from penfac import presets, tune
 from penfac.algos import ALGORITHMS
+from penfac.configs import to_values
 from penfac.errors import ConfigError, PenfacError
 from penfac.events import Limits, Listener
 from penfac.interruption import Interruption, StopRequested
 from penfac.request import Request
-from penfac.runs import RunFolder, storage
+from penfac.runs import RunFolder, read_config, storage
 from penfac.space import as_toml, space
 from penfac.studies import executors
-from penfac.studies.spec import Arm, Study, check
+from penfac.studies.spec import Arm, Study, arms_named, check
 from penfac.tune import Search
 from penfac.workers import Task, cores, run_tasks
 
 FILE = "settings.toml"
 Table = dict[str, dict[str, dict[str, Any]]]  # by environment and arm
 Tell = Callable[[str], None]
+
+
+class Follower(Listener):
+    """Tells how far the search of one arm is."""
+
+    def __init__(self, who: str, tell: Tell):
+        self.who, self.tell = who, tell
+
+    def noted(self, text: str) -> None:
+        self.tell(f"{self.who}: {text}")
+
+
+class Cell(NamedTuple):
+    """One arm on one environment, and the search for it."""
+
+    request: Request
+    search: Search
 
 
 def tune_study(
@@ -36,29 +54,33 @@ def tune_study(
     on: str,
     limits: Limits,
     tell: Tell,
+    only: tuple[str, ...] = (),
 ) -> tuple[Table, int]:
-    """Search for every arm on every environment; what was found already is kept.
+    """Search for every arm, or for those named, on every environment; what was found
+    already is kept.
 
     Returns the table, and the exit code of a search that was stopped or failed."""
-    found: Table = {}
+    found: Table = read(folder / FILE) if (folder / FILE).exists() else {}
     cells = {
-        (env, arm.name): arm_request(
-            study, env, unsearched(arm, search), seeds, on, folder
+        (env, arm.name): Cell(
+            arm_request(study, env, unsearched(arm, env, search), seeds, on, folder),
+            # what makes an arm what it is is not drawn
+            dataclasses.replace(search, fixed=tuple(arm.settings)),
         )
         for env in study.envs
-        for arm in study.arms
+        for arm in arms_named(study, only)
     }
     with Interruption(limits.stop_after) as interruption:
         try:
             if on == "device" and limits.at_once and not executors.accelerated():
-                search_on_cores(list(cells.values()), search, limits, interruption)
-            for (env, arm), request in cells.items():
+                search_on_cores(list(cells.values()), limits, interruption)
+            for (env, arm), cell in cells.items():
                 within = dataclasses.replace(limits, stop_after=interruption.left())
-                done = one_search(request, search, within)
+                done = one_search(cell, within, Follower(f"{env} {arm}", tell))
                 if done.preset is None:
                     return found, done.exit_code or 1
                 found.setdefault(env, {})[arm] = done.settings[str(done.best)]
-                tell(f"{env} {arm}: {told(done)}")
+                tell(f"{env} {arm}: best {told(done)}")
                 write(folder, found)
                 interruption.poll()
         except StopRequested as stop:
@@ -66,14 +88,16 @@ def tune_study(
     return found, 0
 
 
-def unsearched(arm: Arm, search: Search) -> Arm:
-    """Without what an earlier search found: this one begins where that one began."""
-    drawn = space(ALGORITHMS[arm.algo], search.space).keys()
-    kept = {
-        env: {key: value for key, value in own.items() if key not in drawn}
-        for env, own in arm.on.items()
-    }
-    return dataclasses.replace(arm, on=kept)
+def unsearched(arm: Arm, env: str, search: Search) -> Arm:
+    """Without what an earlier search found for this environment, be it in the arm or in a
+    preset: every search begins with what its algorithm has for all environments."""
+    algo = ALGORITHMS[arm.algo]
+    drawn = space(algo, search.space).keys() - arm.settings.keys()
+    own = presets.preset(algo.presets, arm.preset, env)
+    general = to_values(algo.config()) | presets.preset(algo.presets, arm.preset, "")
+    begin = {key: general[key] for key in drawn & own.keys()}
+    kept = {k: v for k, v in arm.on.get(env, {}).items() if k not in drawn}
+    return dataclasses.replace(arm, on={env: begin | kept})
 
 
 def arm_request(
@@ -94,28 +118,46 @@ def arm_request(
     )
 
 
-def one_search(request: Request, search: Search, limits: Limits) -> tune.Found:
+def one_search(cell: Cell, limits: Limits, listener: Listener) -> tune.Found:
+    request, search = cell
     folder = request.out / "tune" / request.algo / "search"
     if folder.exists():
-        return tune.resume(folder, limits, Listener())
-    return tune.start(request, search, limits, Listener())
+        check_same(folder, cell)
+        return tune.resume(folder, limits, listener)
+    return tune.start(request, search, limits, listener)
+
+
+def check_same(folder: Path, cell: Cell) -> None:
+    """One table, one budget: a search that was begun otherwise is not gone on with."""
+    begun = read_config(folder)
+    was = {"steps": begun["steps"], "seeds": begun["seeds"]} | {
+        word: begun["search"][word] for word in ("configs", "halvings", "seed")
+    }
+    asked = {"steps": cell.request.steps, "seeds": list(cell.request.seeds)} | {
+        word: getattr(cell.search, word) for word in ("configs", "halvings", "seed")
+    }
+    for word, value in asked.items():
+        if was[word] != value:
+            raise ConfigError(
+                f"{folder}: was begun with {word} {was[word]}, not {value}"
+            )
 
 
 def search_on_cores(
-    cells: list[Request], search: Search, limits: Limits, interruption: Interruption
+    cells: list[Cell], limits: Limits, interruption: Interruption
 ) -> None:
     """Where there is no accelerator: a search a core, each one program. What they found
     lies in their folders; one that failed tells why when it is asked again."""
     limits = dataclasses.replace(limits, stop_after=interruption.left())
-    tasks = [Task(str(cell.out), search_code, (cell, search, limits)) for cell in cells]
-    count = search.processes or len(cores())
+    tasks = [Task(str(c.request.out), search_code, (c, limits)) for c in cells]
+    count = cells[0].search.processes or len(cores())
     for _ in run_tasks(tasks, count, interruption.poll):
         pass
 
 
-def search_code(cell: Request, search: Search, limits: Limits) -> int:
+def search_code(cell: Cell, limits: Limits) -> int:
     try:
-        return one_search(cell, search, limits).exit_code
+        return one_search(cell, limits, Listener()).exit_code
     except PenfacError as error:
         return error.exit_code
 

@@ -71,6 +71,20 @@ def compared(name: str) -> Compared:
     return Compared(after, moment, judged, near, rest)
 
 
+def test_physics_is_single_precision_whoever_asks():
+    """A GPU left alone multiplies matrices with 10 bits of mantissa."""
+    env, key = roboschool_env("RoboschoolHopper-v2"), jax.random.key(0)
+
+    def step(world, action):
+        return env.step(world, action, key).state
+
+    world = jax.eval_shape(env.reset, key)
+    text = jax.jit(step).lower(world, jnp.zeros(env.spec.action_dim)).as_text()
+    products = [line for line in text.splitlines() if "dot_general" in line]
+    assert products
+    assert all("precision = [HIGHEST, HIGHEST]" in line for line in products)
+
+
 @pytest.mark.parametrize("name", WALKERS)
 def test_a_control_step_is_the_same_in_both_engines(name):
     """From 1 000 states, contacts among them, within 1e-4 in qpos and 5e-3 in qvel."""

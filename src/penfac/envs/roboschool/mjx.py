@@ -114,12 +114,14 @@ class Physics(NamedTuple):
             drag_coefficients(task.machine),
         )
 
+    @jax.default_matmul_precision("highest")
     def sensors_at_rest(self, qpos: Array) -> Array:
         """Nothing moves at reset: places from kinematics alone, and no speed."""
         data = mjx.kinematics(self.model, self.at_rest.replace(qpos=qpos))
         places = data.site_xpos[self.sites].reshape(-1)
         return jnp.concatenate([places, jnp.zeros(6 * len(self.drag))])
 
+    @jax.default_matmul_precision("highest")  # single: a GPU would keep 10 bits
     def play(self, world: World, action: Array) -> Scene:
         """One control step, the same forces in every sub-step."""
         places = self.task.machine.sensors.places

@@ -186,7 +186,9 @@ def solve(model: mjx.Model, data: mjx.Data, rounds: int) -> mjx.Data:
 
     warm = data.qacc_warmstart
     x = jnp.where(cost(warm) < cost(free), warm, free)
-    x = jax.lax.fori_loop(0, rounds, one_round, x)
+    # a loop inside a loop is a wait of an accelerator's; on a CPU it compiles sooner
+    at_once = 1 if jax.default_backend() == "cpu" else rounds
+    x = jax.lax.fori_loop(0, rounds, one_round, x, unroll=at_once)
     push = -sum(c.gradient(c.residual(x)) for c in every)
     return data.replace(qacc=x, qfrc_constraint=push)
 
