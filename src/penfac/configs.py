@@ -98,12 +98,20 @@ def parse_settings(cls: type, pairs: list[str]) -> dict[str, Any]:
 def from_values(cls: type, values: dict[str, Any]) -> Any:
     """A config from typed values (a preset, a JSON file); every type is checked."""
     known = known_fields(cls)
-    values = {k: math.inf if v == "inf" else v for k, v in values.items()}
-    for key, value in values.items():
+    for key in values:
         if key not in known:
             raise unknown_key(key, known)
+    values = {key: unworded(value, known[key]) for key, value in values.items()}
+    for key, value in values.items():
         check_type(key, value, known[key])
     return cls(**{k: as_field(v, known[k]) for k, v in values.items()})
+
+
+def unworded(value: Any, kind: Any) -> Any:
+    """What JSON or TOML can only say by a word: infinity, and nothing."""
+    if value == "none" and type(None) in typing.get_args(kind):
+        return None
+    return math.inf if value == "inf" else value
 
 
 def as_field(value: Any, kind: Any) -> Any:

@@ -122,17 +122,16 @@ def draw_one(random: np.random.Generator, values: Any) -> Any:
 
 
 def as_toml(settings: dict[str, Any]) -> str:
-    """Settings as lines of a preset file; what is none is left to the default."""
-    return "".join(
-        f"{key} = {toml_value(value)}\n"
-        for key, value in settings.items()
-        if value is not None
-    )
+    """Settings as lines of a preset file."""
+    lines = (f"{key} = {toml_value(value)}\n" for key, value in settings.items())
+    return "".join(lines)
 
 
 def toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if value is None:
+        return '"none"'
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, list | tuple):

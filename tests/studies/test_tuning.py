@@ -9,6 +9,7 @@ from penfac.errors import ConfigError
 from penfac.events import Limits
 from penfac.runs import read_config
 from penfac.studies import plan, tuning
+from penfac.studies.paper import paper_study
 from penfac.studies.spec import Arm, to_table
 from penfac.tune import Search
 
@@ -113,6 +114,18 @@ def test_a_search_of_another_budget_is_not_gone_on_with(tmp_path, space):
     tune(tmp_path, space, [], only=("wide",))
     with pytest.raises(ConfigError, match="was begun with halvings 0, not 1"):
         tune(tmp_path, space, [], halvings=1, only=("wide",))
+
+
+def test_nothing_is_a_setting_too(tmp_path):
+    """A search that found no narrowing of the noise undoes what the preset has there."""
+    cheetah = "RoboschoolHalfCheetah-v2"
+    assert presets.preset("penfac", "tuned", cheetah)["sigma_end"] is not None
+    tuning.write(tmp_path, {cheetah: {"penfac": {"sigma_end": None}}})
+    table = tuning.read(tmp_path / tuning.FILE)
+    study = tuning.with_settings(paper_study("fig2", "tuned"), table)
+    document = plan.make_document(study, (0, 1), "auto", "")
+    own = plan.arm_request(study, cheetah, study.arms[0], document)
+    assert own["config"]["sigma_end"] is None
 
 
 def test_settings_by_environment_are_part_of_what_a_study_is():

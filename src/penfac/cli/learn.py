@@ -216,8 +216,7 @@ def tune(
         out=out,
         name=name,
     )
-    fixed = tuple(request.settings)
-    wanted = search.Search(configs, halvings, space, draw, processes, fixed)
+    wanted = search.Search(configs, halvings, space, draw, processes)
     limits = Limits(
         stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
         command=shlex.join(["penfac", *sys.argv[1:]]),

@@ -36,8 +36,12 @@ def baselines(fidelity: str) -> tuple[Arm, ...]:
     ddrl = arm("ddpg-ddrl", "ddrl", "ddpg")
     openai = arm("ddpg-baselines", "baselines", "ddpg")
     if fidelity == "tuned":
-        ddrl = arm("ddpg-ddrl", fidelity, "ddpg", n_step=5)
-        openai = arm("ddpg-baselines", fidelity, "ddpg", exploration="parameters")
+        # a step of Adam for each step of ten worlds: a device has something to do
+        worlds = {"worlds": 10, "steps_per_world": 50, "gradient_steps": 500}
+        ddrl = arm("ddpg-ddrl", fidelity, "ddpg", n_step=5, **worlds)
+        openai = arm(
+            "ddpg-baselines", fidelity, "ddpg", exploration="parameters", **worlds
+        )
     return (
         arm("penfac", fidelity),
         arm("nfac", fidelity, "nfac", "the paper shows it elsewhere (Figures 4 and 7)"),
