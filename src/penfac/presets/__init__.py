@@ -15,7 +15,7 @@ from penfac.errors import ConfigError
 
 TASKS = ("hopper", "halfcheetah", "humanoid")
 # from the general to the particular
-BLOCKS = (*TASKS, "roboschoolhopper", "roboschoolhalfcheetah")
+BLOCKS = (*TASKS, *(f"roboschool{task}" for task in TASKS))
 # which preset stands for which table of the paper; Table 1 is everybody's
 TABLES = {
     "penfac": {"authors": "table2"},

@@ -39,9 +39,8 @@ def baselines(fidelity: str) -> tuple[Arm, ...]:
         # a step of Adam for each step of ten worlds: a device has something to do
         worlds = {"worlds": 10, "steps_per_world": 50, "gradient_steps": 500}
         ddrl = arm("ddpg-ddrl", fidelity, "ddpg", n_step=5, **worlds)
-        openai = arm(
-            "ddpg-baselines", fidelity, "ddpg", exploration="parameters", **worlds
-        )
+        noisy = {"n_step": 1, "exploration": "parameters"}
+        openai = arm("ddpg-baselines", fidelity, "ddpg", **noisy, **worlds)
     return (
         arm("penfac", fidelity),
         arm("nfac", fidelity, "nfac", "the paper shows it elsewhere (Figures 4 and 7)"),
