@@ -211,7 +211,7 @@ def looped(collect: str, evaluation: bool = False):
     if not evaluation:
         made = jax.make_jaxpr(programs.advance)(learners, group.who, when)
     else:
-        given = (when.first, when.first, when.sigma)
+        given = (when.first, when.first, when.sigma, when.active)
         play = lambda *given: programs.evaluate(*given, W, "mean")  # noqa: E731
         made = jax.make_jaxpr(play)(learners.state, group.who, *given)
     return list(loops(made.jaxpr))
@@ -256,7 +256,8 @@ def test_a_vmapped_loop_would_be_found():
     def collect(seeds, first):
         noise = Noise(how, jnp.full(len(seeds), 0.1), jnp.zeros(len(seeds), bool))
         mu = lambda obs: 0.1 * obs[..., :1]  # noqa: E731
-        return collect_episodes(env, mu, noise, seeds, first, W)
+        every = jnp.ones(len(seeds), bool)
+        return collect_episodes(env, mu, noise, seeds, first, every, W)
 
     def vmapped(seeds, first):
         one = lambda seed, first: collect(seed[None], first[None])  # noqa: E731

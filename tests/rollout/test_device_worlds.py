@@ -44,6 +44,7 @@ RANDOM_END = JaxEnv(
 )
 SEEDS = jnp.array([3, 1, 4], jnp.uint32)
 SIGMA = jnp.array([0.3, 0.3, 0.3])
+ALL = jnp.ones(3, bool)  # active
 EPISODES = 60  # whole ones
 W, STEPS = 6, 9  # worlds that go on, and how far in a batch
 
@@ -64,9 +65,10 @@ def around_mu(sigma) -> Noise:
 
 
 @jax.jit
-def episodes_of(gain, sigma, seeds, first):
+def episodes_of(gain, sigma, seeds, first, active=None):
+    active = jnp.ones(len(seeds), bool) if active is None else active
     return collect_episodes(
-        RANDOM_END, linear_mu(gain), around_mu(sigma), seeds, first, EPISODES
+        RANDOM_END, linear_mu(gain), around_mu(sigma), seeds, first, active, EPISODES
     )
 
 
@@ -78,12 +80,14 @@ def steps_of(gain, sigma, seeds, worlds):
 
 
 @jax.jit
-def evaluation_of(gain, seeds, evaluation):
+def evaluation_of(gain, seeds, evaluation, active=None):
+    active = jnp.ones(len(seeds), bool) if active is None else active
+
     def act(obs, keys, t):
         return linear_mu(gain)(obs)
 
     stream = Stream.EVAL_RESET
-    return play_episodes(RANDOM_END, act, seeds, stream, evaluation, EPISODES)
+    return play_episodes(RANDOM_END, act, seeds, stream, evaluation, active, EPISODES)
 
 
 def first_number(*numbers: int):
@@ -153,6 +157,52 @@ def test_returns_and_lengths_are_those_of_the_steps(played):
         np.testing.assert_array_equal(
             finished.length[learner][ended], b.mask.sum(axis=1)
         )
+
+
+def test_those_not_active_play_nothing(played):
+    """... and the others have the bits that they have among active ones."""
+    active = jnp.array([True, False, True])
+    given = (gains(), SIGMA, SEEDS, first_number(0, 7, 9))
+    batch, finished = jax.device_get(episodes_of(*given, active))
+    assert not any(x[1].any() for x in (*batch, finished.ended))
+    for learner in (0, 2):
+        assert bits((batch, finished), learner) == bits(played, learner)
+    given = (gains(), SEEDS, first_number(3, 3, 3))
+    some, every = evaluation_of(*given, active), evaluation_of(*given)
+    assert not any(np.asarray(x[1]).any() for x in some)
+    for learner in (0, 2):
+        assert bits(some, learner) == bits(every, learner)
+
+
+@pytest.mark.parametrize(("active", "rounds"), [((1, 1), 9), ((1, 0), 2), ((0, 0), 0)])
+def test_nobody_waits_for_those_not_active(active, rounds):
+    """The episodes of the first learner end after two steps, those of the second with the
+    time limit."""
+    env = RANDOM_END._replace(
+        spec=RANDOM_END.spec._replace(horizon=9),
+        step=lambda state, action, key: Outcome(
+            state.at[2].add(1), jnp.float32(0), (action[0] > 0) & (state[2] >= 1),
+            jnp.bool_(False),
+        ),
+    )  # fmt: skip
+    asked = []
+
+    def mu(obs, *_):
+        jax.debug.callback(lambda: asked.append(1))
+        sides = jnp.array([0.9, -0.9])[:, None, None]
+        return jnp.broadcast_to(sides, (*obs.shape[:2], 2))
+
+    seeds, first, who = SEEDS[:2], first_number(0, 0), jnp.array(active, bool)
+    noise = around_mu([1e-3, 1e-3])
+    collect = jax.jit(lambda: collect_episodes(env, mu, noise, seeds, first, who, 4))
+    judge = jax.jit(
+        lambda: play_episodes(env, mu, seeds, Stream.EVAL_RESET, first, who, 4)
+    )
+    for program in (collect, judge):
+        asked.clear()
+        jax.block_until_ready(program())
+        jax.effects_barrier()
+        assert len(asked) == rounds
 
 
 def test_initial_states_all_differ(played):
@@ -373,7 +423,7 @@ def test_evaluation_adds_rewards_until_the_end():
     env = BUILT_IN["penfac/MountainCarContinuous-v0"]
     pump = lambda obs, keys, t: jnp.where(obs[..., 1:] < 0, -1.0, 1.0)  # noqa: E731
     play = jax.jit(
-        lambda which: play_episodes(env, pump, SEEDS, Stream.EVAL_RESET, which, 5)
+        lambda which: play_episodes(env, pump, SEEDS, Stream.EVAL_RESET, which, ALL, 5)
     )
     returns, lengths, ended = jax.device_get(play(first_number(0, 0, 0)))
     assert ended.all()
@@ -417,7 +467,9 @@ def test_host_and_device_collect_the_same_transitions(env_id, limit):
 
     batch, _ = jax.device_get(
         jax.jit(
-            lambda: collect_episodes(env, mu, around_mu([0.1]), seeds, first, count)
+            lambda: collect_episodes(
+                env, mu, around_mu([0.1]), seeds, first, jnp.ones(1, bool), count
+            )
         )()
     )
     number = first[:, None] + jnp.arange(count)
@@ -497,6 +549,7 @@ def test_no_loop_over_time_is_batched():
             around_mu(SIGMA),
             SEEDS,
             first_number(0, 0, 0),
+            ALL,
             W,
         )
     )()
@@ -545,7 +598,8 @@ def test_a_world_that_breaks_leaves_no_data_behind(whole):
     nothing non-finite is anywhere, and the other worlds are whole."""
     if whole:
         batch, finished = collect_episodes(
-            FRAGILE, linear_mu(gains()), around_mu(SIGMA), SEEDS, first_number(0, 7, 9), 40
+            FRAGILE, linear_mu(gains()), around_mu(SIGMA), SEEDS, first_number(0, 7, 9),
+            ALL, 40,
         )  # fmt: skip
         count = 40
     else:
@@ -575,7 +629,7 @@ def test_a_world_that_breaks_leaves_no_data_behind(whole):
 def test_an_evaluation_with_a_broken_world_is_not_a_number():
     act = lambda obs, keys, t: jnp.zeros((*obs.shape[:2], 2))  # noqa: E731
     returns, *_ = play_episodes(
-        FRAGILE, act, SEEDS, Stream.EVAL_RESET, first_number(0, 0, 0), 20
+        FRAGILE, act, SEEDS, Stream.EVAL_RESET, first_number(0, 0, 0), ALL, 20
     )
     lost = np.isnan(np.asarray(returns))
     assert lost.any()

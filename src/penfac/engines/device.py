@@ -74,7 +74,7 @@ class DeviceEngine:
         self.advance_program = jit(
             self._spread(self.programs.advance), donate_argnums=0
         )
-        self.evaluate_program = jit(self._evaluate, static_argnums=(5, 6))
+        self.evaluate_program = jit(self._evaluate, static_argnums=(6, 7))
         numbers = {cfg: job.algo.numbers(cfg) for cfg in dict.fromkeys(configs)}
         learners = [(s, numbers[c]) for s, c in zip(seeds, configs, strict=True)]
         self.groups = [
@@ -94,12 +94,12 @@ class DeviceEngine:
             program, mesh=self.mesh, in_specs=part, out_specs=part, check_vma=False
         )
 
-    def _evaluate(self, state, who, evaluation, drawn, sigma, episodes, mode):
-        def program(state, who, evaluation, drawn, sigma):
-            given = (evaluation, drawn, sigma, episodes, mode)
+    def _evaluate(self, state, who, evaluation, drawn, sigma, active, episodes, mode):
+        def program(state, who, evaluation, drawn, sigma, active):
+            given = (evaluation, drawn, sigma, active, episodes, mode)
             return self.programs.evaluate(state, who, *given)
 
-        return self._spread(program)(state, who, evaluation, drawn, sigma)
+        return self._spread(program)(state, who, evaluation, drawn, sigma, active)
 
     def _compile_ahead(self) -> None:
         """What every run needs, beside each other: to learn, and to judge."""
@@ -109,9 +109,10 @@ class DeviceEngine:
         self.ahead.compile("advance", lowered)
         if episodes := self.job.eval_episodes:
             state, _ = without_rows(learners.state)
-            given = (state, group.who, when.update, when.update, when.sigma, episodes)
+            given = (when.update, when.update, when.sigma, when.active, episodes)
             for mode in self.job.algo.modes:
-                self.ahead.compile(mode, self.evaluate_program.lower(*given, mode))
+                program = self.evaluate_program.lower(state, group.who, *given, mode)
+                self.ahead.compile(mode, program)
 
     def shapes(self) -> Learners:
         """Of a group's learners: exactly what a program will be given, so that it is
@@ -203,16 +204,17 @@ class DeviceEngine:
     ) -> Iterator[tuple[int, Any]]:
         for group, rows in self._due(due):
             self.job.poll()
-            drawn, sigma = np.zeros(group.size, np.uint32), self.when(group, rows).sigma
+            drawn, when = np.zeros(group.size, np.uint32), self.when(group, rows)
             for row, (_, counters) in rows.items():
                 drawn[row] = counters.evaluations % 2**32
             which = np.zeros_like(drawn) if fixed else drawn
             state, _ = without_rows(group.learners.state)
-            given = (state, group.who, which, drawn, sigma, episodes)
+            given = (which, drawn, when.sigma, when.active, episodes)
             played = {}
             for mode in self.job.algo.modes:
                 self.ahead.wait(mode)
-                played[mode] = jax.device_get(self.evaluate_program(*given, mode))
+                told = self.evaluate_program(state, group.who, *given, mode)
+                played[mode] = jax.device_get(told)
             for row, (i, _) in rows.items():
                 found = {
                     mode: tuple(x[row].tolist() for x in out)

@@ -145,7 +145,7 @@ class Programs(NamedTuple):
         if how.episodes is None:
             return collect_steps(self.env, mu, noise, who.seed, worlds, how.steps)
         count = episodes_for(how, self.env)
-        given = (self.env, mu, noise, who.seed, when.first, count)
+        given = (self.env, mu, noise, who.seed, when.first, when.active, count)
         return ((), *collect_episodes(*given))
 
     @jax.default_matmul_precision(PRECISION)
@@ -156,11 +156,12 @@ class Programs(NamedTuple):
         evaluation: Int[Array, " L"],
         drawn: Int[Array, " L"],
         sigma: Float[Array, " L"],
+        active: Bool[Array, " L"],
         episodes: int,
         mode: str,
     ):
-        """Episodes of each learner; `evaluation` names the initial states, `drawn` the
-        noise of a mode that samples."""
+        """Episodes of each learner that is active; `evaluation` names the initial states,
+        `drawn` the noise of a mode that samples."""
         seeds, mean = who.seed, self._mu(state, who)
         still = jnp.zeros(len(seeds), bool)
         noise = Noise(self.how.exploration, self._spread(state, who, sigma), still)
@@ -174,8 +175,8 @@ class Programs(NamedTuple):
             world = jnp.broadcast_to(jnp.arange(number.shape[1]), number.shape)
             return averaged(mu, noise, samples, (seeds, which, world, number))
 
-        stream = Stream.EVAL_RESET
-        return play_episodes(self.env, act, seeds, stream, evaluation, episodes)
+        which = (Stream.EVAL_RESET, evaluation, active)
+        return play_episodes(self.env, act, seeds, *which, episodes)
 
 
 def episodes_for(how: Collecting, env: JaxEnv) -> int:

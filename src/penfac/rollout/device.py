@@ -124,9 +124,11 @@ def collect_episodes(
     noise: Noise,
     seeds: Int[Array, " L"],
     first: Int[Array, " L"],
+    active: Bool[Array, " L"],
     episodes: int,
 ) -> tuple[Transitions, Finished]:
-    """Whole episodes number first, first + 1, ... of every learner, as [L, W * T] steps."""
+    """Whole episodes number first, first + 1, ... of every learner, as [L, W * T] steps;
+    none of those that are not active, which nobody is to wait for."""
     horizon = env.spec.horizon
     number = first[:, None] + jnp.arange(episodes, dtype=first.dtype)[None, :]
     state = each(env.reset)(stream_keys(seeds, Stream.TRAIN_RESET, number))
@@ -163,7 +165,8 @@ def collect_episodes(
         return t + 1, outcome.state, alive & ~terminated & ~broken, drift, rows
 
     drift = jnp.zeros((*size, m))
-    start = (jnp.int32(0), state, jnp.ones(size, bool), drift, rows)
+    alive = jnp.broadcast_to(active[:, None], size)
+    start = (jnp.int32(0), state, alive, drift, rows)
     *_, rows = jax.lax.while_loop(goes_on, step, start)
     rows, broken = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 2), rows)  # [L, W, T, ...]
     rows = _cut(rows, broken)
@@ -246,10 +249,11 @@ def play_episodes(
     seeds: Int[Array, " L"],
     stream: Stream,
     evaluation: Int[Array, " L"],
+    active: Bool[Array, " L"],
     episodes: int,
 ) -> tuple[Float[Array, "L K"], Int[Array, "L K"], Bool[Array, "L K"]]:
-    """Returns, lengths and terminations of whole episodes; keeps no steps. The return of
-    a world that broke is NaN.
+    """Returns, lengths and terminations of whole episodes of those that are active; keeps
+    no steps. The return of a world that broke is NaN.
 
     `act(obs, keys, t)` chooses; its keys are apart from those of the environment.
     """
@@ -282,9 +286,9 @@ def play_episodes(
             ended,
         )
 
+    alive = jnp.broadcast_to(active[:, None], number.shape)
     start = (
-        jnp.int32(0), state, jnp.ones(number.shape, bool), zero,
-        zero.astype(jnp.int32), zero.astype(bool),
+        jnp.int32(0), state, alive, zero, zero.astype(jnp.int32), zero.astype(bool),
     )  # fmt: skip
     _, _, _, returned, length, ended = jax.lax.while_loop(goes_on, step, start)
     return returned, length, ended
