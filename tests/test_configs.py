@@ -42,7 +42,9 @@ def parsed(pair):
 # --- numbers --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["1e6", "1_000_000", "1000000", "1000000.0", "+1e+6"])
+@pytest.mark.parametrize(
+    "text", ["1e6", "1_000_000", "1000000", "1000000.0", "+1e+6", "1000k", "1M", "1.0m"]
+)
 def test_a_million_may_be_written_as_people_do(text):
     """The same int, whichever way it is written."""
     number = parsed(f"steps={text}")
@@ -73,7 +75,7 @@ def test_a_float_reads_back_what_python_prints(number):
 
 @pytest.mark.parametrize(
     "pair",
-    ["steps=1.5", "steps=many", "steps=inf", "steps=nan", "steps=", "rate=fast",
+    ["steps=1.5", "steps=1.0005k", "steps=k", "steps=many", "steps=inf", "steps=nan", "steps=", "rate=fast",
      "rate=", "rate=1,5"],
 )  # fmt: skip
 def test_what_is_no_number_is_refused_by_name(pair):

@@ -14,15 +14,10 @@ SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "": 1}
 
 def whole(text: str, option: str) -> int:
     """`1e6`, `300k` and `1_000_000` as they are meant."""
-    scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
-    digits = text[:-1] if scale > 1 else text
     try:
-        number = parse_number(digits, float if scale > 1 else int) * scale
-        if abs(number - round(number)) < 1e-6:  # 1.001k is 1000.9999999999999
-            return round(number)
-    except (ConfigError, OverflowError, ValueError):
-        pass
-    raise ConfigError(f"{option} {text}: is not a whole number")
+        return int(parse_number(text, int))
+    except ConfigError:
+        raise ConfigError(f"{option} {text}: is not a whole number") from None
 
 
 def if_given(parse: Callable[[str, str], T], text: str | None, option: str) -> T | None:

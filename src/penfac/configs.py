@@ -19,18 +19,25 @@ class Range(typing.NamedTuple):
     open_low: bool = False  # the low end itself is not accepted
 
 
+SCALES = {"k": 1_000, "m": 1_000_000}
+ROUNDING = 1e-12  # of a number that is scaled
+
+
 def parse_number(text: str, kind: type) -> int | float:
-    """`1e6`, `1_000_000` and `300` are the same kind of number to a user."""
+    """`1e6`, `1_000_000`, and of whole numbers `1000k` and `1M`, are the same to a user."""
+    scale = SCALES.get(text[-1:].lower(), 1) if kind is int else 1
+    digits = text[:-1] if scale > 1 else text
     try:
-        number = float(text)
+        number = float(digits) * scale
     except ValueError:
         raise ConfigError(f"{text!r} is not a number") from None
     if kind is float:
         return number
-    if not number.is_integer():
+    # 1.001k is 1000.9999999999999
+    if not math.isfinite(number) or abs(number - round(number)) > ROUNDING * scale:
         raise ConfigError(f"{text} is not a whole number")
     # through float only when it must be: 1e6 needs it, 2**60 + 1 must not lose digits
-    return int(text) if text.lstrip("+-").replace("_", "").isdigit() else int(number)
+    return int(text) if text.lstrip("+-").replace("_", "").isdigit() else round(number)
 
 
 def parse_value(key: str, text: str, kind: Any) -> Any:
