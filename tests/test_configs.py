@@ -75,8 +75,8 @@ def test_a_float_reads_back_what_python_prints(number):
 
 @pytest.mark.parametrize(
     "pair",
-    ["steps=1.5", "steps=1.0005k", "steps=k", "steps=many", "steps=inf", "steps=nan", "steps=", "rate=fast",
-     "rate=", "rate=1,5"],
+    ["steps=1.5", "steps=1.0005k", "steps=k", "steps=many", "steps=inf", "steps=nan",
+     "steps=", "rate=fast", "rate=", "rate=1,5"],
 )  # fmt: skip
 def test_what_is_no_number_is_refused_by_name(pair):
     """The message begins with key = value and says what it is not."""
