@@ -212,6 +212,16 @@ def fit_critic(
     return jax.lax.fori_loop(0, numbers.fitted_iterations, refit, start)
 
 
+class Pull(NamedTuple):
+    """What a fit moves the actor toward: the same in all of its steps."""
+
+    batch: Transitions
+    observed: Running
+    mu_old: Float[Array, "N m"]
+    weight: Float[Array, " N"]  # of the action that was played
+    failed: Float[Array, " N"]  # of mu_old, where that action was no good
+
+
 class ActorFit(NamedTuple):
     """Where the actor's fit stands after k steps."""
 
@@ -232,65 +242,24 @@ def fit_actor(
     numbers: Numbers,
 ) -> ActorFit:
     """Adam steps toward the good actions, held near the policy that played  (Sec. 5.2)."""
-    step_actor = optimiser(numbers.actor_lr, numbers)
-    mu_old = mu(state, batch.obs, plan, numbers)  # D14: `state` played this
-    weight = pulling_weight(advantage, batch.mask, numbers)
-    failed = numbers.hold_nonpositive * (advantage <= 0)
-
-    def moved(actor, stats):
-        """mu(s) with running statistics, the way back to theta, and the distance."""
-        inputs = actor_inputs(state.observed, stats, plan, numbers)
-        means, pullback = jax.vjp(
-            lambda a: actor_mean(
-                a, batch.obs, jacobian_inputs(batch, inputs, plan, numbers), plan
-            ),
-            actor,
-        )
-        if plan.batch_norm:  # batch statistics enter the Jacobian only (deviation D9)
-            means = actor_mean(actor, batch.obs, inputs, plan)
-        distance = jnp.where(
-            numbers.printed,
-            printed_distance(mu_old, means, batch.mask),
-            action_distance(mu_old, means, batch.mask),
-        )
-        return means, pullback, distance
-
-    def improve(fit: ActorFit) -> ActorFit:
-        means, pullback, distance = moved(fit.actor, fit.batch_stats)
-        first = fit.k == 0
-        adapted = adapt_beta(
-            fit.beta, distance, numbers.d_target, numbers.beta_min, numbers.beta_max,
-            numbers.beta_band, numbers.beta_factor,
-        )  # fmt: skip
-        beta = jnp.where(first, fit.beta, adapted)
-        settled = on_target(distance, numbers.d_target, numbers.beta_band)
-        stop = numbers.early_stop & ~first & settled
-        hold = jnp.where(batch.mask, numbers.penalty * beta + failed, 0.0)
-
-        def loss(means):
-            toward_good = toward_loss(means, batch.action, weight)
-            return toward_good + toward_loss(means, mu_old, hold)
-
-        (grad,) = pullback(jax.grad(loss)(means))
-        if plan.batch_norm:
-            grad = only_with_batch_norm(grad, numbers.actor_batch_norm)
-        change, opt = step_actor.update(grad, fit.opt)
-        stats = fit.batch_stats
-        if plan.batch_norm:
-            stats = batch_stats_update(stats, batch.obs, batch.mask)
-        actor: Any = optax.apply_updates(fit.actor, change)
-        stepped = ActorFit(fit.k + 1, stop, actor, opt, beta, distance, stats)
-        kept = fit._replace(stopped=stop, beta=beta, distance=distance)
-        return jax.tree.map(lambda old, new: jnp.where(stop, old, new), kept, stepped)
-
+    pull = Pull(
+        batch,
+        state.observed,
+        mu_old=mu(state, batch.obs, plan, numbers),  # D14: `state` played this
+        weight=pulling_weight(advantage, batch.mask, numbers),
+        failed=numbers.hold_nonpositive * (advantage <= 0),
+    )
     # with nothing to move toward the actor rests
-    steps = jnp.where(jnp.any(weight != 0), numbers.actor_steps, 0)
-    zero = jnp.zeros(())
+    steps = jnp.where(jnp.any(pull.weight != 0), numbers.actor_steps, 0)
     start = ActorFit(
-        jnp.int32(0), jnp.bool_(False), state.actor, state.actor_opt, state.beta, zero,
-        state.batch_stats,
+        jnp.int32(0), jnp.bool_(False), state.actor, state.actor_opt, state.beta,
+        jnp.zeros(()), state.batch_stats,
     )  # fmt: skip
-    fit = jax.lax.while_loop(lambda f: (f.k < steps) & ~f.stopped, improve, start)
+    fit = jax.lax.while_loop(
+        lambda fit: (fit.k < steps) & ~fit.stopped,
+        lambda fit: improve(fit, pull, plan, numbers),
+        start,
+    )
     if plan.batch_norm:  # ... but batch norm still sees the batch
         seen = batch_stats_update(fit.batch_stats, batch.obs, batch.mask)
         rested = steps == 0
@@ -298,7 +267,57 @@ def fit_actor(
             lambda new, old: jnp.where(rested, new, old), seen, fit.batch_stats
         )
         fit = fit._replace(batch_stats=stats)
-    return fit._replace(distance=moved(fit.actor, fit.batch_stats)[2])
+    return fit._replace(distance=moved(fit, pull, plan, numbers)[2])
+
+
+def improve(fit: ActorFit, pull: Pull, plan: Plan, numbers: Numbers) -> ActorFit:
+    """Adapt beta to how far the actor is; then one step of Adam  (Sec. 5.2)."""
+    batch, (means, pullback, distance) = pull.batch, moved(fit, pull, plan, numbers)
+    first = fit.k == 0
+    adapted = adapt_beta(
+        fit.beta, distance, numbers.d_target, numbers.beta_min, numbers.beta_max,
+        numbers.beta_band, numbers.beta_factor,
+    )  # fmt: skip
+    beta = jnp.where(first, fit.beta, adapted)
+    settled = on_target(distance, numbers.d_target, numbers.beta_band)
+    stop = numbers.early_stop & ~first & settled
+    hold = jnp.where(batch.mask, numbers.penalty * beta + pull.failed, 0.0)
+
+    def loss(means):
+        toward_good = toward_loss(means, batch.action, pull.weight)
+        return toward_good + toward_loss(means, pull.mu_old, hold)
+
+    (grad,) = pullback(jax.grad(loss)(means))
+    if plan.batch_norm:
+        grad = only_with_batch_norm(grad, numbers.actor_batch_norm)
+    change, opt = optimiser(numbers.actor_lr, numbers).update(grad, fit.opt)
+    stats = fit.batch_stats
+    if plan.batch_norm:
+        stats = batch_stats_update(stats, batch.obs, batch.mask)
+    actor: Any = optax.apply_updates(fit.actor, change)
+    stepped = ActorFit(fit.k + 1, stop, actor, opt, beta, distance, stats)
+    kept = fit._replace(stopped=stop, beta=beta, distance=distance)
+    return jax.tree.map(lambda old, new: jnp.where(stop, old, new), kept, stepped)
+
+
+def moved(fit: ActorFit, pull: Pull, plan: Plan, numbers: Numbers):
+    """mu(s) with running statistics, the way back to theta, and how far mu_old is."""
+    batch = pull.batch
+    inputs = actor_inputs(pull.observed, fit.batch_stats, plan, numbers)
+    means, pullback = jax.vjp(
+        lambda actor: actor_mean(
+            actor, batch.obs, jacobian_inputs(batch, inputs, plan, numbers), plan
+        ),
+        fit.actor,
+    )
+    if plan.batch_norm:  # batch statistics enter the Jacobian only (deviation D9)
+        means = actor_mean(fit.actor, batch.obs, inputs, plan)
+    distance = jnp.where(
+        numbers.printed,
+        printed_distance(pull.mu_old, means, batch.mask),
+        action_distance(pull.mu_old, means, batch.mask),
+    )
+    return means, pullback, distance
 
 
 def pulling_weight(

@@ -95,7 +95,7 @@ def unsearched(arm: Arm, env: str, search: Search) -> Arm:
     drawn = space(algo, search.space).keys() - arm.settings.keys()
     own = presets.preset(algo.presets, arm.preset, env)
     general = to_values(algo.config()) | presets.preset(algo.presets, arm.preset, "")
-    begin = {key: general[key] for key in drawn & own.keys()}
+    begin = {key: general[key] for key in own if key in drawn}
     kept = {k: v for k, v in arm.on.get(env, {}).items() if k not in drawn}
     return dataclasses.replace(arm, on={env: begin | kept})
 
