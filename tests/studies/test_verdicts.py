@@ -98,6 +98,19 @@ def test_an_interaction_is_a_difference_of_differences():
     assert swapped["verdict"] == "contradicted"
 
 
+def test_a_mean_that_a_few_seeds_make_is_not_enough():
+    """Welch sees a difference; that a run of a beats one of b is not shown, and told."""
+    split = [370, 430, 480, 860, 1650, 1790, 1810, 1950, 2010, 2130]
+    scores = {"a": split, "b": [590, 610, 640, 660, 700, 740, 790, 860, 1010, 1240]}
+    found = verdict("a above b", scores)
+    row = found["comparisons"][0]
+    assert row["p"] < 0.05
+    assert row["probability_low"] < 0.5
+    assert found["verdict"] == "not shown"
+    assert "of a above b the means alone are apart" in found["reason"]
+    assert "means alone" not in verdict("a above b", NEAR)["reason"]
+
+
 def test_all_comparisons_must_hold_and_holm_counts_them():
     claim = Claim("w", ("a above b", "a above c"))
     scores = FAR | {"c": draw(3.0, seed=5)}
