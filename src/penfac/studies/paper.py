@@ -37,9 +37,13 @@ def baselines(fidelity: str) -> tuple[Arm, ...]:
     openai = arm("ddpg-baselines", "baselines", "ddpg")
     if fidelity == "tuned":
         # a step of Adam for each step of ten worlds: a device has something to do
-        worlds = {"worlds": 10, "steps_per_world": 50, "gradient_steps": 500}
+        worlds: dict[str, Any] = {
+            "worlds": 10,
+            "steps_per_world": 50,
+            "gradient_steps": 500,
+        }
         ddrl = arm("ddpg-ddrl", fidelity, "ddpg", n_step=5, **worlds)
-        noisy = {"n_step": 1, "exploration": "parameters"}
+        noisy: dict[str, Any] = {"n_step": 1, "exploration": "parameters"}
         openai = arm("ddpg-baselines", fidelity, "ddpg", **noisy, **worlds)
     return (
         arm("penfac", fidelity),
