@@ -62,8 +62,8 @@ def collector(env: JaxEnv, plan: Plan, episodes: int, how: Exploration):
         def mu(obs):
             return ALGORITHM.mu(state, obs[0], plan, numbers)[None]
 
-        noise = Noise(how, sigma, jnp.zeros(1, bool))
-        batch, _ = collect_episodes(env, mu, noise, seeds, first, episodes)
+        noise, active = Noise(how, sigma, jnp.zeros(1, bool)), jnp.ones(1, bool)
+        batch, _ = collect_episodes(env, mu, noise, seeds, first, active, episodes)
         return jax.tree.map(lambda x: x[0], batch)
 
     name = (env.spec.id, plan, episodes, how)
