@@ -62,7 +62,7 @@ def resolve(name: str) -> object:
 def test_every_name_of_ours_resolves(path):
     text = path.read_text(encoding="utf-8")
     for name in re.findall(r"`(penfac(?:\.\w+)+)[`(]", text):
-        resolve(name)
+        assert resolve(name) is not None, name
 
 
 @each(TEXTS)

@@ -185,6 +185,7 @@ def test_the_newest_that_verifies_counts(folder):
 def test_one_that_is_there_is_not_written_again(folder, monkeypatch):
     monkeypatch.setattr(os, "rename", None)
     folder.save_checkpoint(2, arrays(2), META)
+    assert loaded(folder) == 2
 
 
 def test_none_at_all_is_not_an_error(tmp_path):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from penfac import space as spaces
 from penfac.algos import ALGORITHMS
+from penfac.algos.base import Algorithm
 from penfac.configs import from_values, to_values
 from penfac.envs.gym import check_id
 from penfac.errors import ConfigError, PenfacError
@@ -84,11 +85,7 @@ def start(
     check(search, request)
     plain = resolve(request)  # everything else that can be wrong is told first
     algo = ALGORITHMS[request.algo]
-    space = {
-        key: values
-        for key, values in spaces.space(algo, search.space).items()
-        if key not in search.fixed
-    }
+    space = drawn_from(algo, search)
     base = plain["config"]
     drawn = spaces.draw(algo, space, base, search.configs, search.seed)
     width = len(str(search.configs - 1))
@@ -104,6 +101,12 @@ def start(
     folder = create_folder(out, request.algo, request.env, request.name)
     write_configs(folder, document)
     return go(folder, document, limits, listener)
+
+
+def drawn_from(algo: Algorithm, search: Search) -> spaces.Space:
+    """The space, without what is fixed."""
+    whole = spaces.space(algo, search.space)
+    return {key: values for key, values in whole.items() if key not in search.fixed}
 
 
 def check(search: Search, request: Request) -> None:

@@ -199,10 +199,8 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
     episodes = {"whole episodes": whole_episodes(sizes, 100 if small else None)}
     found = in_turn(table | episodes | every, told)
     count = sizes.seeds * sizes.worlds
-    wide, bare = (
-        found[sizes.seeds, sizes.worlds],
-        raw_rate(ROBOT, count, None, bare=False),
-    )
+    wide = found[sizes.seeds, sizes.worlds]
+    bare = raw_rate(ROBOT, count, None, bare=False)
     add(
         f"{sizes.seeds} seeds x {sizes.worlds} running worlds, learning included",
         f"{wide.rate:,.0f} steps/s, {100 * wide.rate / bare:.0f} % of the task alone "

@@ -18,7 +18,7 @@ from penfac.events import Limits, Listener
 from penfac.interruption import Interruption, StopRequested
 from penfac.request import Request
 from penfac.runs import RunFolder, read_config, storage
-from penfac.space import as_toml, space
+from penfac.space import as_toml
 from penfac.studies import executors
 from penfac.studies.spec import Arm, Study, arms_named, check
 from penfac.tune import Search
@@ -63,12 +63,12 @@ def tune_study(
     found: Table = read(folder / FILE) if (folder / FILE).exists() else {}
     cells = {
         (env, arm.name): Cell(
-            arm_request(study, env, unsearched(arm, env, search), seeds, on, folder),
-            # what makes an arm what it is is not drawn
-            dataclasses.replace(search, fixed=tuple(arm.settings)),
+            arm_request(study, env, unsearched(arm, env, own), seeds, on, folder), own
         )
         for env in study.envs
         for arm in arms_named(study, only)
+        # what makes an arm what it is is not drawn
+        for own in [dataclasses.replace(search, fixed=tuple(arm.settings))]
     }
     with Interruption(limits.stop_after) as interruption:
         try:
@@ -92,7 +92,7 @@ def unsearched(arm: Arm, env: str, search: Search) -> Arm:
     """Without what an earlier search found for this environment, be it in the arm or in a
     preset: every search begins with what its algorithm has for all environments."""
     algo = ALGORITHMS[arm.algo]
-    drawn = space(algo, search.space).keys() - arm.settings.keys()
+    drawn = tune.drawn_from(algo, search)
     own = presets.preset(algo.presets, arm.preset, env)
     general = to_values(algo.config()) | presets.preset(algo.presets, arm.preset, "")
     begin = {key: general[key] for key in own if key in drawn}
@@ -129,17 +129,15 @@ def one_search(cell: Cell, limits: Limits, listener: Listener) -> tune.Found:
 
 def check_same(folder: Path, cell: Cell) -> None:
     """One table, one budget: a search that was begun otherwise is not gone on with."""
-    begun = read_config(folder)
-    was = {"steps": begun["steps"], "seeds": begun["seeds"]} | {
-        word: begun["search"][word] for word in ("configs", "halvings", "seed")
-    }
-    asked = {"steps": cell.request.steps, "seeds": list(cell.request.seeds)} | {
-        word: getattr(cell.search, word) for word in ("configs", "halvings", "seed")
-    }
-    for word, value in asked.items():
-        if was[word] != value:
+    begun, (request, search) = read_config(folder), cell
+    drawn = tune.drawn_from(ALGORITHMS[request.algo], search)
+    asked = dataclasses.asdict(search) | {"space": drawn}
+    asked |= {"steps": request.steps, "seeds": list(request.seeds)}
+    was = begun["search"] | {key: begun[key] for key in ("steps", "seeds")}
+    for word in ("steps", "seeds", "configs", "halvings", "seed", "space"):
+        if was[word] != asked[word]:
             raise ConfigError(
-                f"{folder}: was begun with {word} {was[word]}, not {value}"
+                f"{folder}: was begun with {word} {was[word]}, not {asked[word]}"
             )
 
 

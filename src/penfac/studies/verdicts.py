@@ -174,9 +174,7 @@ def reason(rows: list[dict[str, Any]]) -> str:
         elif len(rows) == 1:
             told.append(f"fewer than two seeds ({', '.join(map(str, first['n']))})")
     for row in found["not shown"]:
-        if (
-            row["p_holm"] < ALPHA
-        ):  # the means are apart, what makes them so may be a few
+        if row["p_holm"] < ALPHA:  # a few seeds may make the mean
             low, high = row["probability_low"], row["probability_high"]
             told.append(
                 f"of {row['text']} the means alone are apart: a run of the first beats one "
