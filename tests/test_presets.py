@@ -8,7 +8,7 @@ import pytest
 
 from penfac import presets
 from penfac.algos import ALGORITHMS
-from penfac.configs import from_values, known_fields
+from penfac.configs import from_values, known_fields, to_values
 from penfac.errors import ConfigError
 from penfac.evaluate import MODES
 
@@ -291,7 +291,9 @@ def test_every_searched_value_is_a_value_of_its_setting(file, name, row):
             whole = fields[setting] is int  # KeyError: no such setting
             settings[setting] = int(its_value) if whole else its_value
         base = presets.preset(file, name, "Hopper-v5")
-        algo.check(from_values(algo.config, base | settings))
+        cfg = from_values(algo.config, base | settings)
+        algo.check(cfg)
+        assert {key: to_values(cfg)[key] for key in settings} == settings
 
 
 def test_rows_without_a_setting_hold_all_the_same():

@@ -114,6 +114,10 @@ def test_a_search_of_another_budget_is_not_gone_on_with(tmp_path, space):
     tune(tmp_path, space, [], only=("wide",))
     with pytest.raises(ConfigError, match="was begun with halvings 0, not 1"):
         tune(tmp_path, space, [], halvings=1, only=("wide",))
+    other = tmp_path / "other.toml"
+    other.write_text("lam = [0.5, 0.9]\n")
+    with pytest.raises(ConfigError, match="was begun with space"):
+        tune(tmp_path, str(other), [], only=("wide",))
 
 
 def test_nothing_is_a_setting_too(tmp_path):
