@@ -29,6 +29,7 @@ import numpy as np
 import pytest
 
 from penfac.algos import penfac as algorithm
+from penfac.algos.base import Moment
 from penfac.algos.penfac import State
 from penfac.algos.penfac_config import Config, Numbers, Plan
 from penfac.types import EnvSpec, Transitions
@@ -67,6 +68,11 @@ SMALL = {
     "gamma": 0.99,
     "lam": 0.9,
     "time_limit": "bootstrap",
+    "normalise_returns": False,
+    "minibatches": 1,
+    "rates_end": 1.0,
+    "centred": False,
+    "ratio_limit": None,
     "actor_update": "cac",
     "nonpositive": "ignore",
     "advantage_scale": "none",
@@ -77,6 +83,7 @@ SMALL = {
     "distance": "rms",
     "beta_start": 1.0,
     "beta_keep": True,
+    "beta_rule": "step",
     "beta_min": 0.01,
     "beta_max": 20.0,
     "early_stop": False,
@@ -86,6 +93,7 @@ SMALL = {
     "critic_lr": 1e-2,
     "adam_b1": 0.0,
     "adam_b2": 0.999,
+    "exploration": "gaussian",
     "actor_hidden": (8,),
     "critic_hidden": (8,),
     "activation": "leaky_relu",
@@ -95,6 +103,10 @@ SMALL = {
     "normalise_critic": "running",
     "obs_clip": 5.0,
 }
+
+
+# in the middle of a run: what a test of a single update does not look at
+NOW = Moment(jax.random.key(7), jnp.float32(0.5), jnp.float32(0.5))
 
 
 class Learner(NamedTuple):
@@ -189,4 +201,5 @@ def learner_factory():
 @pytest.fixture(scope="session")
 def update():
     """`update`, compiled once for each plan and shape in the whole session."""
-    return jax.jit(algorithm.update, static_argnums=2)
+    program = jax.jit(algorithm.update, static_argnums=2)
+    return lambda *given, now=NOW: program(*given, now)

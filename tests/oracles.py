@@ -134,7 +134,7 @@ def actor_weights(advantage, rule):
 def distance_of(mu_old, mu, kind):
     """The root mean square of the differences, or the sum the paper prints."""
     gap = mu_old - mu
-    if kind == "rms":
+    if kind != "printed":
         return np.sqrt((gap**2).mean())
     return sum(np.linalg.norm(row) for row in gap) / np.sqrt(gap.size)
 
@@ -168,6 +168,7 @@ class SlowLearner:
         self.scale, self.shift = np.ones(n), np.zeros(n)
         self.seen = np.zeros((0, n))  # every state of earlier updates
         self.passes = []  # every batch that batch norm was shown
+        self.returned = np.zeros(0)  # every return of earlier updates
         self.beta = cfg.beta_start if cfg.trust_region else 0.0
         moments = (cfg.adam_b1, cfg.adam_b2)
         self.critic_adam = Adam(cfg.critic_lr, *moments, flat(self.critic))
@@ -225,48 +226,95 @@ class SlowLearner:
         returns = lambda_returns(b["reward"], discount, b["last"], v_next, cfg.lam)
         return np.array(returns) - v, v
 
-    def fit_critic(self, b, x, x_next):
-        for _ in range(self.cfg.fitted_iterations):
+    def deviation(self):
+        """Of returns, as rewards are divided by it; 1 before anything was seen."""
+        if not self.cfg.normalise_returns or len(self.returned) == 0:
+            return 1.0
+        variance = np.var(self.returned)
+        return np.sqrt(variance) if variance >= 1e-6 else 1.0
+
+    def scaled(self, b, x, x_next):
+        """The batch with rewards in deviations of the return, its own returns included."""
+        cfg, scale = self.cfg, self.deviation()
+        v_next = scale * self.value(x_next)[0]
+        discount = [
+            discount_of(e, c, cfg.gamma, cfg.time_limit)
+            for e, c in zip(b["terminated"], b["truncated"], strict=True)
+        ]
+        paid = lambda_returns(b["reward"], discount, b["last"], v_next, 1.0)
+        self.returned = np.concatenate([self.returned, paid])
+        if not cfg.normalise_returns:
+            return b
+        return b | {"reward": np.clip(b["reward"] / self.deviation(), -10, 10)}
+
+    def fit_critic(self, b, x, x_next, orders):
+        for i in range(self.cfg.fitted_iterations):
             advantage, v = self.advantages(b, x, x_next)
             target = v + advantage
-            for _ in range(self.cfg.critic_steps):
-                v, seen = self.value(x)
-                loss = 0.5 * np.mean((v - target) ** 2)
-                g = ((v - target) / len(v))[:, None]
-                gradient, _ = mlp_gradient(self.critic, seen, self.cfg.activation, g)
-                moved = self.critic_adam.step(flat(self.critic), flat(gradient))
-                self.critic = pairs(moved)
+            for k in range(self.cfg.critic_steps):
+                for part in orders(i, k):
+                    v, seen = self.value(x[part])
+                    loss = 0.5 * np.sum((v - target[part]) ** 2) / max(len(v), 1)
+                    g = ((v - target[part]) / max(len(v), 1))[:, None]
+                    gradient, _ = mlp_gradient(
+                        self.critic, seen, self.cfg.activation, g
+                    )
+                    moved = self.critic_adam.step(flat(self.critic), flat(gradient))
+                    self.critic = pairs(moved)
         return loss
 
-    def fit_actor(self, b, advantage):
+    def free(self, mu, mu_old, action, net, sigma):
+        """0 for a sample whose action has become likelier, or less likely, by more than
+        the limit in the direction of its pull: from the two densities themselves."""
+        if self.cfg.ratio_limit is None:
+            return np.ones((len(mu), 1))
+        density = lambda m: np.prod(  # noqa: E731
+            np.exp(-(((action - m) / sigma) ** 2) / 2), axis=1
+        )
+        moved = density(mu) / density(mu_old) - 1
+        followed = np.where(net[:, 0] > 0, moved, -moved) > self.cfg.ratio_limit
+        return 1.0 - followed[:, None]
+
+    def fit_actor(self, b, advantage, orders, sigma):
         cfg, obs = self.cfg, b["obs"]
+        unit = sigma if cfg.distance == "sigma" else 1.0
         mu_old = self.mu(obs)
         scaled = advantage
         if cfg.advantage_scale == "rms" and np.any(advantage != 0):
             scaled = advantage / np.sqrt(np.mean(advantage**2))
         weight = actor_weights(scaled, cfg.actor_update)[:, None]
         failed = (advantage <= 0)[:, None] * float(cfg.nonpositive == "hold")
+        centre = np.mean(weight) if cfg.centred else 0.0
         steps = cfg.actor_steps if np.any(weight != 0) else 0
-        taken = 0
+        taken, within = 0, cfg.trust_region and cfg.beta_rule == "step"
         for k in range(steps):
             mu = self.mu(obs)
-            distance = distance_of(mu_old, mu, cfg.distance)
+            distance = distance_of(mu_old, mu, cfg.distance) / unit
             if k > 0:
-                if cfg.trust_region:
+                if within:
                     self.beta = adapted_beta(self.beta, distance, cfg)
                 near, far = cfg.d_target / 1.5, cfg.d_target * 1.5
                 stops = cfg.early_stop and cfg.trust_region
                 if stops and near <= distance <= far:
                     break
-            hold = cfg.penalty * self.beta + failed
-            error = weight * (mu - b["action"]) + hold * (mu - mu_old)
-            self.step_actor(obs, error)
-            taken += 1
-            if cfg.normalise_actor == "batch-norm":
-                self.passes.append(obs)
+            for part in orders(k):
+                mu, old, a = self.mu(obs[part]), mu_old[part], b["action"][part]
+                w, hold = weight[part], cfg.penalty * self.beta + failed[part]
+                free = self.free(mu, old, a, w - centre, sigma)
+                error = free * (w * (mu - a) + centre * (a - old)) + hold * (mu - old)
+                self.step_actor(obs[part], error)
+                taken += 1
+                if cfg.normalise_actor == "batch-norm":
+                    self.passes.append(obs[part])
         if steps == 0 and cfg.normalise_actor == "batch-norm":
             self.passes.append(obs)
-        return taken, distance_of(mu_old, self.mu(obs), cfg.distance)
+        mu = self.mu(obs)
+        distance, used = distance_of(mu_old, mu, cfg.distance) / unit, self.beta
+        if cfg.trust_region and cfg.beta_rule == "update" and steps:
+            self.beta = adapted_beta(self.beta, distance, cfg)
+        net = weight - centre
+        limited = 1 - np.mean(self.free(mu, mu_old, b["action"], net, sigma))
+        return taken, distance, used, limited
 
     def step_actor(self, obs, error):
         """One step of Adam along error . dmu/dtheta."""
@@ -283,15 +331,17 @@ class SlowLearner:
         moved = self.actor_adam.step(self.actor_parameters(), gradient)
         self.scale, self.shift, self.actor = moved[0], moved[1], pairs(moved[2:])
 
-    def update(self, batch):
-        """One update; what it measured."""
+    def update(self, batch, critic_orders, actor_orders, sigma):
+        """One update; what it measured. The orders tell which real steps, by number, make
+        up the minibatches of a pass."""
         played = np.asarray(batch.mask)
         b = {k: np.asarray(getattr(batch, k))[played] for k in batch._fields}
         x, x_next = self.critic_input(b["obs"]), self.critic_input(b["next_obs"])
-        loss = self.fit_critic(b, x, x_next)
+        b = self.scaled(b, x, x_next)
+        loss = self.fit_critic(b, x, x_next, critic_orders)
         advantage, v = self.advantages(b, x, x_next)
-        taken, distance = self.fit_actor(b, advantage)
-        beta = self.beta
+        fitted = self.fit_actor(b, advantage, actor_orders, sigma)
+        taken, distance, beta, limited = fitted
         if self.cfg.trust_region and not self.cfg.beta_keep:
             self.beta = self.cfg.beta_start
         self.seen = np.concatenate([self.seen, b["obs"]])
@@ -303,7 +353,10 @@ class SlowLearner:
             "advantage_rms": np.sqrt(np.mean(advantage**2)),
             "distance": distance,
             "beta": beta,
+            "distance_ratio": distance / self.cfg.d_target,
+            "limited_fraction": limited,
             "actor_steps": taken,
+            "actor_epochs": taken / self.cfg.minibatches,
         }
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 from tests.faults.commands import COMPILATIONS, command
+from tests.full_batch import FULL_BATCH, options
 
 import penfac
 from penfac.envs import own
 
-SMALL = {
+SMALL = FULL_BATCH | {
     "actor_hidden": (4,), "critic_hidden": (4,), "actor_steps": 2,
     "fitted_iterations": 2, "episodes_per_update": 1, "min_steps_per_update": 50,
     "actor_update": "spg",  # away from worse actions too: fifty steps move the actor
@@ -73,7 +74,7 @@ def own_folder(tmp_path, monkeypatch):
 
 def small(env="Pendulum-v1", **more) -> penfac.PeNFAC:
     limit = {"max_episode_steps": 25} if env == "Pendulum-v1" else {}
-    return penfac.PeNFAC(env, **SMALL, **limit, **more)
+    return penfac.PeNFAC(env, **(SMALL | limit | more))
 
 
 def learned(env="Pendulum-v1", steps=50, **more) -> penfac.PeNFAC:
@@ -82,12 +83,9 @@ def learned(env="Pendulum-v1", steps=50, **more) -> penfac.PeNFAC:
 
 def train(*more: str) -> Path:
     """The command with what `small` says."""
-    said = [
-        f"--set={k}={v[0] if isinstance(v, tuple) else v}" for k, v in SMALL.items()
-    ]
     done = command(
         "train", "--env=Pendulum-v1", "--max-episode-steps=25", "--eval-every=50",
-        "--eval-episodes=1", "--name=command", *said, *more,
+        "--eval-episodes=1", "--name=command", *options(SMALL), *more,
     )  # fmt: skip
     assert done.code == 0, done.err
     return Path("runs/penfac/command")

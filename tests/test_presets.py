@@ -392,8 +392,8 @@ def test_paper_reads_sigma_as_the_variance_that_is_printed():
 
 # what a preset of the paper may leave unsaid, and how that is switched off in it
 UNSAID = {
-    ("penfac", "authors"): {"sigma_end", "obs_clip", "worlds", "steps_per_world"},
-    ("penfac", "paper"): {"sigma_end", "obs_clip", "worlds", "steps_per_world"},
+    ("penfac", "authors"): {"worlds", "steps_per_world"},
+    ("penfac", "paper"): {"worlds", "steps_per_world"},
     ("ppo", "authors"): {
         "clip_end", "lr_end", "kl_target", "sigma_end", "obs_clip",
         "episodes_per_update", "min_steps_per_update",
@@ -440,16 +440,28 @@ def test_presets_of_the_paper_leave_nothing_to_the_defaults(file, name):
 
 
 def test_a_task_is_found_in_an_id_however_it_is_spelled():
-    """... and one id may have settings of its own on top of its task's."""
     batches = {
         id_: presets.preset("penfac", "authors", id_)["episodes_per_update"]
         for id_ in ("Humanoid-v5", "humanoid_", "RoboschoolHumanoid-v2", "Walker2d-v5")
     }
     assert list(batches.values()) == [50, 50, 50, 5]
-    hopper = presets.preset("penfac", "tuned", "Hopper-v5")
-    roboschool = presets.preset("penfac", "tuned", "RoboschoolHopper-v2")
-    assert hopper == {"collect": "steps"}
-    assert roboschool.items() > hopper.items()
+
+
+def test_tuned_of_penfac_is_the_same_on_every_task():
+    """The defaults of the config themselves: tuned has no blocks of tasks."""
+    for id_ in ("Hopper-v5", "HalfCheetah-v5", "RoboschoolHumanoid-v2", "mine/Own-v0"):
+        assert presets.preset("penfac", "tuned", id_) == {}
+
+
+def test_one_id_may_have_settings_of_its_own_on_top_of_its_tasks(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'collect = "episodes"\n[hopper]\nlam = 0.5\n[roboschoolhopper]\ngamma = 0.9\n'
+    )
+    hopper = presets.preset("penfac", str(file), "Hopper-v5")
+    roboschool = presets.preset("penfac", str(file), "RoboschoolHopper-v2")
+    assert hopper == {"collect": "episodes", "lam": 0.5}
+    assert roboschool == hopper | {"gamma": 0.9}
 
 
 def test_a_preset_that_is_not_there_is_refused():

@@ -19,6 +19,7 @@ from typing import Any
 import penfac
 from penfac import presets
 from penfac.algos import ALGORITHMS
+from penfac.algos.base import Algorithm
 from penfac.configs import from_values, nearest, to_values
 from penfac.envs.gym import EnvOptions, check_id
 from penfac.errors import ConfigError
@@ -167,8 +168,14 @@ def choose_engine(request: Request) -> str:
     return "device"
 
 
+def completed(algo: Algorithm, config: dict[str, Any]) -> dict[str, Any]:
+    """A config as a file has it, with the settings that an earlier version had not."""
+    return dict(algo.earlier_settings) | config
+
+
 def check_document(file: Path, document: dict[str, Any]) -> None:
-    """Hold a config.json that someone may have edited to what we would have written."""
+    """Hold a config.json that someone may have edited to what we would have written;
+    one of an earlier version gets the settings that it had not."""
     kinds = {
         "algo": str, "env": str, "env_options": dict, "config": dict, "seeds": list,
         "steps": int, "eval_every": int, "eval_episodes": int, "eval_unit": str,
@@ -201,9 +208,11 @@ def check_document(file: Path, document: dict[str, Any]) -> None:
             )
         )
         algo = ALGORITHMS[document["algo"]]
+        document["config"] = completed(algo, document["config"])
         algo.check(from_values(algo.config, document["config"]))
         for name, values in document.get("arms", {}).items():
             check_arm(name)
+            document["arms"][name] = values = completed(algo, values)
             algo.check(from_values(algo.config, values))
     except (TypeError, ValueError, AttributeError) as error:
         raise ConfigError(f"{file}: was edited ({error})") from error

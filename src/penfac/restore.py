@@ -5,10 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Engine
 from penfac.errors import ConfigError, CorruptFile
 from penfac.recorder import Recorder
-from penfac.request import differences, identity, versions
+from penfac.request import completed, differences, identity, versions
 
 Note = Callable[[str], None]  # a line for whoever watches
 
@@ -52,7 +53,11 @@ def place(
     for complaint in complaints:
         note(f"skipped a damaged checkpoint: {complaint}")
     with ours(recorder.folder.path):
-        changed = differences(meta["identity"], identity(recorder.document))
+        algo, then = ALGORITHMS[recorder.document["algo"]], meta["identity"]
+        if algo.earlier_settings.keys() - then["config"].keys():
+            then = then | {"config": completed(algo, then["config"])}
+            arrays = dict(algo.earlier_arrays) | arrays
+        changed = differences(then, identity(recorder.document))
         if changed:
             raise ConfigError(
                 f"{recorder.folder.path}: config.json was changed since the checkpoint: "

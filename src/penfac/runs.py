@@ -121,6 +121,7 @@ class RunFolder:
         self.path = path
         self.handles: dict[str, Any] = {}
         self.digests: dict[str, Any] = {}
+        self.columns: dict[str, list[str]] = {}
         self.board: Board | None = None
         self.hparams: dict[str, Any] = {}  # what TensorBoard lists the run under
         self.segments: segments.Listing = []  # of the replay, as the disk has them
@@ -159,15 +160,20 @@ class RunFolder:
     # --- CSV ---------------------------------------------------------------------------
 
     def append(self, name: str, rows: list[dict[str, Any]]) -> None:
-        """Add rows; the first one brings the header."""
+        """Add rows; the first one brings the header. A file that is there keeps its
+        columns: one begun by an earlier version may know fewer."""
         with storage(self.path):
             handle = self.handles.get(name)
             if handle is None:
                 whole = _whole_lines(self.path / name)
                 handle = self.handles[name] = open(self.path / name, "ab")  # noqa: SIM115
                 self.digests[name] = hashlib.sha256(whole)
+                header = whole.partition(b"\n")[0].decode()
+                self.columns[name] = header.split(",") if header else list(rows[0])
             text = io.StringIO(newline="")
-            writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+            writer = csv.DictWriter(
+                text, self.columns[name], extrasaction="ignore", lineterminator="\n"
+            )
             if handle.tell() == 0:
                 writer.writeheader()
             writer.writerows(rows)

@@ -37,6 +37,7 @@ class EnvSpec(NamedTuple):
     horizon: int  # the time limit in steps
     obs_low: Vector | None = None  # [n] where the space is bounded, else infinite
     obs_high: Vector | None = None
+    time_step: float | None = None  # seconds of one step, where the environment says so
 
     @property
     def action_dim(self) -> int:

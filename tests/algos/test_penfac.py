@@ -1,5 +1,7 @@
 """One update of NFAC and PeNFAC against slow versions and hand formulas  (Sec. 5.2)."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +9,10 @@ import optax
 import pytest
 
 import oracles
+from conftest import NOW
 from penfac.algos import networks
 from penfac.algos import penfac as algorithm
+from penfac.algos.batch import dealt, padded
 from penfac.core.returns import discounts, lambda_returns
 
 # short binary fractions: float32 holds them exactly, so the slow version in float64
@@ -44,7 +48,35 @@ VARIANTS = {
     "raw": {"normalise_actor": "none", "normalise_critic": "none"},
     "batch norm": {"normalise_actor": "batch-norm", "normalise_critic": "none"},
     "linear": {"actor_output": "linear", "activation": "tanh"},
-}
+    "scaled rewards": {"normalise_returns": True},
+    "centred sign": {"actor_update": "cacla", "centred": True},
+    "centred cac": {"centred": True, "advantage_scale": "rms"},
+    "centred spg": {"actor_update": "spg", "centred": True},
+    "limit": {"ratio_limit": 0.0625, "centred": True, "actor_steps": 12},
+    "beta carried": {"beta_rule": "update"},
+    "distance in sigmas": {"distance": "sigma", "d_target": 0.125},
+    "minibatches": {"minibatches": 5},
+    "more minibatches than steps": {"minibatches": 64, "adam_b1": 0.5},
+    "minibatches, batch norm": {"minibatches": 3, "normalise_actor": "batch-norm"},
+    "all of it": {
+        "normalise_returns": True, "actor_update": "cacla", "centred": True,
+        "ratio_limit": 0.125, "beta_rule": "update", "minibatches": 4,
+        "actor_output": "linear", "activation": "tanh", "adam_b1": 0.5,
+    },
+}  # fmt: skip
+
+
+def slow_orders(batch, plan, key, *counters):
+    """The real steps of each minibatch of a pass, numbered as if there were no padding."""
+    k, mask = plan.minibatches, np.asarray(batch.mask)
+    number = np.cumsum(mask) - 1
+    if k == 1:
+        return [number[mask]]
+    for counter in counters:
+        key = jax.random.fold_in(key, counter)
+    real = np.asarray(padded(batch.mask, k))
+    parts = np.asarray(dealt(key, jnp.asarray(real), k))
+    return [number[part[real[part]]] for part in parts]
 
 
 def doubled(tree):
@@ -73,7 +105,13 @@ def test_two_updates_equal_the_slow_version(
     for seed in (0, 1):
         batch = doubled(make_batch(seed))
         state, metrics = update(state, batch, learner.plan, numbers)
-        expected = slow.update(batch)
+        critic_key, actor_key = jax.random.split(NOW.key)
+        expected = slow.update(
+            batch,
+            functools.partial(slow_orders, batch, learner.plan, critic_key),
+            functools.partial(slow_orders, batch, learner.plan, actor_key),
+            sigma=float(NOW.sigma),
+        )
         positive = expected.pop("positive_fraction")  # a mean of flags is a float32
         close(metrics.positive_fraction, positive, rtol=1e-6)
         for key, value in expected.items():

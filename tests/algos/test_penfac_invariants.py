@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from conftest import NOW
 from penfac.algos import networks
 from penfac.algos import penfac as algorithm
 from penfac.types import Transitions
@@ -249,7 +250,7 @@ def update_many():
     """One call for several learners with the same numbers, compiled once a plan."""
 
     def many(states, batches, plan, numbers):
-        one = lambda s, b: algorithm.update(s, b, plan, numbers)  # noqa: E731
+        one = lambda s, b: algorithm.update(s, b, plan, numbers, NOW)  # noqa: E731
         return jax.vmap(one)(states, batches)
 
     return jax.jit(many, static_argnums=2)

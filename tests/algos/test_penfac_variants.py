@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from conftest import NOW
 from penfac import presets
 from penfac.algos import ALGORITHMS
 from penfac.algos import penfac as algorithm
@@ -194,7 +195,7 @@ def test_one_program_serves_every_arm_of_the_ablation(make_learner, batch):
 
     def counted(state, batch, plan, numbers):
         traces.append(plan)
-        return algorithm.update(state, batch, plan, numbers)
+        return algorithm.update(state, batch, plan, numbers, NOW)
 
     program = jax.jit(counted, static_argnums=2)
     full = make_learner(**FULL)

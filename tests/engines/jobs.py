@@ -4,13 +4,14 @@ import hashlib
 from collections.abc import Iterator
 
 import tests.rollout.worlds  # noqa: F401  registers the environments
+from tests.full_batch import FULL_BATCH
 
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Engine, Job
 from penfac.envs.gym import EnvOptions
 from penfac.train import Event, Schedule, train
 
-TINY = {
+TINY = FULL_BATCH | {
     "gamma": 0.9,
     "lam": 0.9,
     "actor_hidden": (4,),

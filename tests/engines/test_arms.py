@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.engines.jobs import digest, finish, make_job, never
 from tests.engines.turns import distance, sharing, turn, turns
+from tests.full_batch import FULL_BATCH
 from tests.rollout.worlds import WANDERER
 
 from penfac import presets
@@ -281,8 +282,8 @@ REPLAY = {
     "target_noise",  # whether it is 0
 }  # fmt: skip
 SHAPING = {  # arms that differ in one of these do not share a program
-    "penfac": BY_EPISODES,
-    "nfac": BY_EPISODES,
+    "penfac": BY_EPISODES | {"minibatches"},
+    "nfac": BY_EPISODES | {"minibatches"},
     "cacla": ONLINE,
     "cac": ONLINE,
     "spg": ONLINE | {"spg_critic"},
@@ -329,7 +330,10 @@ def test_what_shapes_a_program_and_what_is_a_number(name):
     program; or it is switched off. Nothing is read from the first arm on behalf of all."""
     algo = ALGORITHMS[name.split()[0]]
     tiled = {"features": "tiles", "normalise": "none"} if "tiles" in name else {}
-    cfg = algo.config(**(dict(algo.overrides) | tiled))
+    # in company with these every field has another valid value
+    whole = FULL_BATCH | {"exploration": "gaussian"}
+    base = whole if name in ("penfac", "nfac") else tiled
+    cfg = algo.config(**(base | dict(algo.overrides)))
     job = Job(algo, cfg, ENV, EnvOptions(), 100)
 
     def numbers(cfg) -> list:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tests.rollout.worlds  # noqa: F401  registers the environments
 from tests.engines.jobs import digest, finish, never
+from tests.full_batch import FULL_BATCH
 
 from penfac import runs, segments
 from penfac.algos import ALGORITHMS
@@ -23,7 +24,9 @@ REPLAY = HIDDEN | {
     "steps_per_world": 10, "gradient_steps": 3,
 }  # fmt: skip
 SMALL = {
-    "penfac": HIDDEN | {"collect": "steps", "worlds": 2, "steps_per_world": 16},
+    "penfac": FULL_BATCH
+    | HIDDEN
+    | {"collect": "steps", "worlds": 2, "steps_per_world": 16, "minibatches": 4},
     "cacla": ONLINE,
     "cac": ONLINE | {"optimiser": "sgd"},
     "spg": ONLINE | {"worlds": 2},

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from tests.faults.commands import TINY, command, status
+from tests.full_batch import FULL_BATCH
 
 from penfac.algos import ALGORITHMS
 from penfac.engines import memory
@@ -90,8 +91,10 @@ def test_the_peak_of_a_program_counted_by_hand(program, arrays):
 # --- programs ----------------------------------------------------------------------------
 
 CASES = {
-    "penfac": {"min_steps_per_update": 1},
-    "penfac steps": {"collect": "steps", "steps_per_world": 64},
+    "penfac": FULL_BATCH | {"min_steps_per_update": 1},
+    "penfac steps": FULL_BATCH | {"collect": "steps", "steps_per_world": 64},
+    "penfac minibatches": FULL_BATCH
+    | {"collect": "steps", "steps_per_world": 64, "minibatches": 8},
     "ppo": {"steps_per_world": 64, "epochs": 2, "minibatches": 4},
     "ddpg": {"replay": 5000, "batch_size": 64, "worlds": 4, "steps_per_world": 20},
 }
@@ -135,10 +138,13 @@ def test_the_estimate_is_near_what_is_taken(name):
 
 
 def small(name: str, at_once: int, learners: int = 8) -> DeviceEngine:
-    settings = {"ddpg": {"replay": 5000}, "penfac": {"min_steps_per_update": 1}}[name]
+    settings = {
+        "ddpg": {"replay": 5000},
+        "penfac": FULL_BATCH | {"min_steps_per_update": 1},
+    }[name]
     algo = ALGORITHMS[name]
     sizes = {"actor_hidden": (4,), "critic_hidden": (4,)}
-    cfg = algo.config(**(sizes | settings))
+    cfg = algo.config(**(settings | sizes))
     job = Job(algo, cfg, "penfac/LQR-v0", EnvOptions(), 1000)
     return DeviceEngine(job, range(learners), at_once=at_once)
 

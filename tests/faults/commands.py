@@ -18,12 +18,14 @@ BAD = "tests.faults.bad_envs:"
 COMPILATIONS = (
     ROOT / ".pytest_cache" / f"jax-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 )
-# two updates of fifty steps: short, but every part of a run takes place
+# two updates of fifty steps: short, but every part of a run takes place; nothing anneals,
+# so that a run begins alike however long it will be
 TINY = [
     "--steps=100", "--eval-every=50", "--eval-episodes=1",
     "--set=actor_hidden=4", "--set=critic_hidden=4", "--set=actor_steps=2",
-    "--set=fitted_iterations=2", "--set=episodes_per_update=1",
-    "--set=min_steps_per_update=50",
+    "--set=fitted_iterations=2", "--set=collect=episodes", "--set=minibatches=2",
+    "--set=episodes_per_update=1", "--set=min_steps_per_update=50",
+    "--set=sigma=0.2", "--set=sigma_end=none", "--set=rates_end=1",
 ]  # fmt: skip
 
 

@@ -174,6 +174,7 @@ def test_a_batch_thrown_away_never_reaches_learning(collect):
 def test_a_batch_with_nothing_left_is_3():
     chosen = reset_seeds(0, *range(50))
     more = ("--set", "collect=steps", "--set", "worlds=1", "--set", "steps_per_world=9")
+    more += ("--set", "minibatches=3")
     result = train(
         "RaisesInChosen", "--env-arg", f"chosen={chosen}", *more, "--env-restarts", 40
     )
@@ -219,6 +220,7 @@ def test_a_seed_that_diverges_in_its_evaluation_stops_alone():
     raw = (
         "--set=normalise_actor=none",
         "--set=actor_output=linear",
+        "--set=exploration=gaussian",
         "--env-arg",
         f"chosen=[{judged}]",
     )

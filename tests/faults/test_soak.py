@@ -39,7 +39,7 @@ def test_memory_does_not_grow_with_episodes(collect, tmp_path):
     argv = [
         "train", "--env", f"{BAD}Plain-v0", "-n", "200k", "--eval-episodes=1",
         "--set=actor_hidden=4", "--set=critic_hidden=4", "--set=actor_steps=2",
-        "--set=fitted_iterations=2", "--set=episodes_per_update=8",
+        "--set=fitted_iterations=2", "--set=minibatches=1", "--set=episodes_per_update=8",
         "--set=min_steps_per_update=1000", f"--set=collect={collect}",
         "--set=worlds=8", "--set=steps_per_world=125",
     ]  # fmt: skip

@@ -11,6 +11,7 @@ from penfac.algos.penfac import State
 from penfac.algos.penfac_config import Numbers, Plan
 from penfac.core.noise import Exploration
 from penfac.core.normalise import normalise
+from penfac.engines.base import moment
 from penfac.engines.programs import episodes_for
 from penfac.envs.base import JaxEnv
 from penfac.randomness import Stream
@@ -33,7 +34,7 @@ class Learner:
         self.state = self.algo.init(key, self.plan, self.numbers)
         self.seed = jnp.array([seed], jnp.uint32)
         self.episodes = episodes_for(self.algo.collecting(self.cfg), env)
-        self.played = 0
+        self.played, self.updates = 0, 0
 
     def update(self, times: int) -> "Learner":
         how = self.algo.collecting(self.cfg).exploration
@@ -42,8 +43,13 @@ class Learner:
         for _ in range(times):
             first = jnp.array([self.played], jnp.uint32)
             batch = collect(self.state, self.numbers, sigma, self.seed, first)
-            self.state, metrics = UPDATE(self.state, batch, self.plan, self.numbers)
+            # no run, so no end of it: nothing may anneal over its progress
+            now = moment(self.seed[0], self.updates, 0, jnp.float32(0), sigma[0])
+            self.state, metrics = UPDATE(
+                self.state, batch, self.plan, self.numbers, now
+            )
             self.played += self.episodes
+            self.updates += 1
         assert metrics.finite
         return self
 

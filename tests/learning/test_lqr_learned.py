@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.full_batch import FULL_BATCH
 from tests.learning.loop import Learner, value_of
 
 from penfac.algos import ALGORITHMS
@@ -48,7 +49,9 @@ GRID = np.stack(np.meshgrid(AXIS, AXIS), axis=-1).reshape(-1, 2)
 
 
 def settings(*more: str) -> dict:
-    return parse_settings(ALGORITHMS["penfac"].config, [*SETTINGS, *more])
+    """What these words say, on top of learning from whole batches."""
+    said = parse_settings(ALGORITHMS["penfac"].config, [*SETTINGS, *more])
+    return FULL_BATCH | said
 
 
 def linear_policy(state, spec) -> tuple[np.ndarray, float]:

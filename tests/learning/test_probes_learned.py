@@ -5,13 +5,14 @@ A run is a hundred updates of 64 steps; compiled, it takes about a tenth of a se
 
 import numpy as np
 import pytest
+from tests.full_batch import FULL_BATCH
 from tests.learning.loop import Learner
 
 from penfac.envs.builtin import BUILT_IN
 from penfac.envs.probes import BEST_ACTION, BEST_SLOPE
 
 GAMMA, SIGMA, STEPS, UPDATES = 0.9, 0.2, 64, 100
-SETTINGS = {
+SETTINGS = FULL_BATCH | {
     "gamma": GAMMA,
     "lam": 0.9,
     "actor_hidden": (16,),
@@ -32,7 +33,8 @@ seeds = pytest.mark.parametrize("seed", range(3))
 def learner(probe: str, algo: str, seed: int) -> Learner:
     env = BUILT_IN[f"penfac/Probe{probe}-v0"]
     episodes = STEPS // env.spec.horizon  # every probe fills the same batch
-    return Learner(env, algo, seed, episodes_per_update=episodes, **SETTINGS)
+    settings = SETTINGS | {"episodes_per_update": episodes}
+    return Learner(env, algo, seed, **settings)
 
 
 @each
@@ -90,5 +92,6 @@ def test_the_wrong_sign_would_be_seen():
         return outcome._replace(reward=-outcome.reward)
 
     bad = env._replace(step=opposite, spec=env.spec._replace(id="tests/Opposite-v0"))
-    one = Learner(bad, "penfac", 0, episodes_per_update=STEPS, **SETTINGS)
+    settings = SETTINGS | {"episodes_per_update": STEPS}
+    one = Learner(bad, "penfac", 0, **settings)
     assert abs(one.update(UPDATES).mu([[0.0]])[0, 0] - BEST_ACTION) > 0.3

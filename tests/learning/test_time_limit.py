@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from tests.engines.jobs import finish, make_job, never
+from tests.full_batch import FULL_BATCH
 from tests.learning.loop import Learner, value_of
 from tests.rollout.worlds import CONSTANT, CONSTANT_LIMIT
 
@@ -19,7 +20,7 @@ from penfac.types import EnvSpec
 GAMMA, T, UPDATES = 0.9, CONSTANT_LIMIT, 100
 INFINITE = 1 / (1 - GAMMA)
 FINITE = np.mean([(1 - GAMMA**n) / (1 - GAMMA) for n in range(1, T + 1)])
-SETTINGS = {
+SETTINGS = FULL_BATCH | {
     "gamma": GAMMA,
     "lam": 1.0,
     "actor_hidden": (16,),
@@ -43,7 +44,7 @@ ZERO = np.zeros((1, 1), np.float32)
 
 def on_host(compiled: dict, time_limit: str) -> float:
     steps = UPDATES * 8 * T
-    job = make_job(CONSTANT, steps=steps, time_limit=time_limit, **SETTINGS)
+    job = make_job(CONSTANT, steps=steps, **(SETTINGS | {"time_limit": time_limit}))
     engine = HostEngine(job, [0])
     engine.compiled = compiled  # a time limit is a number: the program is the same
     finish(engine, 1, never(steps))
@@ -52,7 +53,7 @@ def on_host(compiled: dict, time_limit: str) -> float:
 
 
 def on_device(compiled: dict, time_limit: str) -> float:
-    one = Learner(DEVICE, "penfac", 0, time_limit=time_limit, **SETTINGS)
+    one = Learner(DEVICE, "penfac", 0, **(SETTINGS | {"time_limit": time_limit}))
     return float(one.update(UPDATES).value(ZERO)[0])
 
 

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.full_batch import FULL_BATCH
 from tests.learning.loop import Learner
 
 from penfac.envs.base import JaxEnv, Outcome
@@ -17,7 +18,8 @@ LINEAR = JaxEnv(
     step=lambda state, action, key: Outcome(state, action[0], jnp.bool_(True)),
     summary="one state, one step, reward a",
 )
-SETTINGS = {
+# truncated around a linear mu: what a command refuses, and what this is about
+SETTINGS = FULL_BATCH | {
     "sigma": 0.2,
     "actor_hidden": (),
     "actor_output": "linear",

@@ -55,6 +55,11 @@ class Moment(NamedTuple):
     sigma: Float[Array, ""]  # what the batch was explored with
 
 
+def as_written(cfg: Any, spec: EnvSpec) -> Any:
+    """The config needs nothing of the environment."""
+    return cfg
+
+
 def itself(state: State) -> State:
     """The learner explores with its own actor."""
     return state
@@ -101,6 +106,11 @@ class Algorithm(NamedTuple):
     behaviour: Callable[[State], State] = itself  # whose mu explores
     spread: Callable[..., Any] = given  # (state, sigma, plan, numbers) -> [] or [m]
     modes: tuple[str, ...] = ("mean",)  # how it is judged
+    # (cfg, spec) -> cfg: what a config leaves to the environment, filled in
+    settled: Callable[[Any, EnvSpec], Any] = as_written
+    # of runs begun by an earlier version: settings and arrays that it did not have yet
+    earlier_settings: Mapping[str, Any] = MappingProxyType({})
+    earlier_arrays: Mapping[str, np.ndarray] = MappingProxyType({})
 
     def policy(self, state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
         """mu as numpy arrays: what is deployed."""

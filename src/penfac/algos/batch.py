@@ -1,18 +1,78 @@
-"""What every algorithm reads of a batch in the same way."""
+"""What every algorithm reads of a batch in the same way, and how it is cut into parts."""
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
-from penfac.core.returns import discounts
+from penfac.core.normalise import Running, running_moments, running_update
+from penfac.core.returns import discounts, lambda_returns
 from penfac.types import Transitions
 
-Numbers = Any  # each algorithm has its own; here gamma, bootstrap
+# each algorithm has its own; here gamma, bootstrap, normalise_returns
+Numbers = Any
+Rows = Float[Array, " N"]
+LARGEST_REWARD = 10.0  # in standard deviations of the return
 
 
-def discounts_of(batch: Transitions, numbers: Numbers) -> Float[Array, " N"]:
+def discounts_of(batch: Transitions, numbers: Numbers) -> Rows:
     """How much the future behind each step counts."""
     return discounts(
         batch.terminated, batch.truncated, numbers.gamma, numbers.bootstrap
+    )
+
+
+# --- rewards in standard deviations of the return -------------------------------------
+
+
+def reward_scale(returned: Running, numbers: Numbers) -> Float[Array, ""]:
+    """The standard deviation of returns so far; 1 where they are not normalised."""
+    deviation = running_moments(returned)[1][0]
+    return jnp.where(numbers.normalise_returns, deviation, 1.0)
+
+
+def returns_seen(
+    returned: Running, batch: Transitions, v: Rows, v_next: Rows, numbers: Numbers
+) -> Running:
+    """Add the returns of a batch, in the environment's units, to the statistics.
+
+    Before they are used: the first batch must not be fitted at its raw size.
+    """
+    scale = reward_scale(returned, numbers)
+    discount = discounts_of(batch, numbers)
+    paid = (batch.reward, discount, batch.last, scale * v, scale * v_next)
+    returns = jnp.where(batch.mask, lambda_returns(*paid, 1.0), 0)
+    return running_update(returned, returns[:, None], batch.mask)
+
+
+def scaled_rewards(returned: Running, batch: Transitions, numbers: Numbers) -> Rows:
+    """Rewards divided by the standard deviation of returns, none beyond 10."""
+    scaled = batch.reward / reward_scale(returned, numbers)
+    scaled = jnp.clip(scaled, -LARGEST_REWARD, LARGEST_REWARD)
+    return jnp.where(numbers.normalise_returns, scaled, batch.reward)
+
+
+# --- minibatches ----------------------------------------------------------------------
+
+
+def dealt(
+    key: PRNGKeyArray, mask: Bool[Array, " N"], minibatches: int
+) -> Int[Array, "K B"]:
+    """The rows of a batch in random order, dealt to minibatches one by one.
+
+    Real steps go first, so that every minibatch has as many of them as any other, or one
+    less. N is a multiple of K: see `padded`.
+    """
+    draws = jax.random.uniform(key, mask.shape)
+    order = jnp.argsort(jnp.where(mask, draws, draws + 1.0))
+    return order.reshape(-1, minibatches).T
+
+
+def padded(rows: Any, minibatches: int) -> Any:
+    """As many rows as minibatches divide; those added are zeros, and so no steps."""
+    missing = -len(jax.tree.leaves(rows)[0]) % minibatches
+    return jax.tree.map(
+        lambda x: jnp.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)), rows
     )

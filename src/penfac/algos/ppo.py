@@ -17,7 +17,7 @@ from jax import Array
 from jaxtyping import Bool, Float, PRNGKeyArray
 
 from penfac.algos.base import Algorithm, Moment
-from penfac.algos.batch import discounts_of
+from penfac.algos.batch import discounts_of, padded, returns_seen, scaled_rewards
 from penfac.algos.networks import (
     Actor,
     Inputs,
@@ -43,7 +43,6 @@ from penfac.core.normalise import (
     Running,
     normalise,
     running_init,
-    running_moments,
     running_update,
 )
 from penfac.core.ppo import (
@@ -56,7 +55,7 @@ from penfac.core.ppo import (
     log_likelihood,
     standardised,
 )
-from penfac.core.returns import lambda_advantages, lambda_returns, td_errors
+from penfac.core.returns import lambda_advantages, td_errors
 from penfac.nets import Layers, init_layers
 from penfac.types import Transitions
 
@@ -163,7 +162,8 @@ def update(
     state: State, batch: Transitions, plan: Plan, numbers: Numbers, now: Moment
 ) -> tuple[State, Metrics]:
     """Some epochs over one batch that `state` itself played."""
-    returned = returns_seen(state, batch, plan, numbers)
+    _, v, v_next = values(state, batch, plan, numbers)
+    returned = returns_seen(state.returned, batch, v, v_next, numbers)
     samples = prepare(state._replace(returned=returned), batch, plan, numbers, now)
     samples = padded(samples, plan.minibatches)
     clip = annealed(numbers.clip, numbers.clip_end, now.progress)
@@ -223,33 +223,12 @@ def values(
     return x, value(critic, x, plan), value(critic, x_next, plan)
 
 
-def reward_scale(state: State, numbers: Numbers) -> Scalar:
-    """The standard deviation of returns so far."""
-    deviation = running_moments(state.returned)[1][0]
-    return jnp.where(numbers.normalise_returns, deviation, 1.0)
-
-
-def returns_seen(
-    state: State, batch: Transitions, plan: Plan, numbers: Numbers
-) -> Running:
-    """Returns as the environment paid them join the statistics before they are used:
-    the first batch must not be fitted at its raw size."""
-    _, v, v_next = values(state, batch, plan, numbers)
-    scale = reward_scale(state, numbers)
-    discount = discounts_of(batch, numbers)
-    paid = (batch.reward, discount, batch.last, scale * v, scale * v_next)
-    returns = jnp.where(batch.mask, lambda_returns(*paid, 1.0), 0)
-    return running_update(state.returned, returns[:, None], batch.mask)
-
-
 def prepare(
     state: State, batch: Transitions, plan: Plan, numbers: Numbers, now: Moment
 ) -> Samples:
     """Advantages, targets and old likelihoods."""
     x, v, v_next = values(state, batch, plan, numbers)
-    # in standard deviations of the return, none beyond 10
-    scaled = jnp.clip(batch.reward / reward_scale(state, numbers), -10, 10)
-    reward = jnp.where(numbers.normalise_returns, scaled, batch.reward)
+    reward = scaled_rewards(state.returned, batch, numbers)
     discount = discounts_of(batch, numbers)
     delta = jnp.where(batch.mask, td_errors(reward, discount, v, v_next), 0)
     advantage = lambda_advantages(delta, discount, batch.last, numbers.lam)
@@ -294,14 +273,6 @@ def surrogate_loss(
     kl = approximate_kl(log_ratio, part.mask)
     fraction = clip_fraction(ratio, clip, part.mask)
     return loss, jnp.stack([policy_loss, value_loss, policy_entropy, kl, fraction])
-
-
-def padded(samples: Samples, minibatches: int) -> Samples:
-    """As many rows as minibatches divide; those added are no samples."""
-    missing = -len(samples.mask) % minibatches
-    return jax.tree.map(
-        lambda x: jnp.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)), samples
-    )
 
 
 def shuffled(key: PRNGKeyArray, rows: int, minibatches: int) -> Array:

@@ -73,6 +73,43 @@ def toward_loss(
     return 0.5 * jnp.sum(weight * jnp.sum((mean - action) ** 2, axis=-1))
 
 
+def control_variate(
+    mean: Float[Array, "*b m"],
+    action: Float[Array, "*b m"],
+    mu_old: Float[Array, "*b m"],
+    weight: Float[Array, " *b"],
+) -> Float[Array, ""]:
+    """sum c (a - mu_old(s)) . mu(s), with c the mean of the weights: added to
+    `toward_loss` it leaves the expected step at mu_old and takes away variance.
+
+    Its gradient is sum c (a - mu_old) grad mu, and E[a - mu_old] = 0. At mu_old an action
+    then pulls with w - c: with w = H(A) the sign of the advantage, centred (D23).
+    """
+    return jnp.sum(weight * jnp.sum((action - mu_old) * mean, axis=-1))
+
+
+def likelihood_ratio(
+    mean: Float[Array, "*b m"],
+    action: Float[Array, "*b m"],
+    mu_old: Float[Array, "*b m"],
+    sigma: Float[Array, ""] | float,
+) -> Float[Array, " *b"]:
+    """N(a; mu(s), sigma^2) / N(a; mu_old(s), sigma^2): how much likelier mu has made a."""
+    before = jnp.sum((action - mu_old) ** 2, axis=-1)
+    now = jnp.sum((action - mean) ** 2, axis=-1)
+    return jnp.exp((before - now) / (2 * sigma**2))
+
+
+def beyond_limit(
+    ratio: Float[Array, " *b"],
+    pull: Float[Array, " *b"],
+    limit: Float[Array, ""] | float,
+) -> Bool[Array, " *b"]:
+    """Whether mu has followed a sample far enough: its action likelier by more than
+    `limit` where it pulls, less likely by more than that where it pushes (D24)."""
+    return jnp.where(pull > 0, ratio > 1 + limit, ratio < 1 - limit)
+
+
 def dpg_loss(q: Float[Array, " N"]) -> Float[Array, ""]:
     """Minus the mean of Q(s, mu(s)): its gradient in theta is minus the mean of
     grad_a Q(s, a) grad_theta mu(s)  (Eq. 3)."""

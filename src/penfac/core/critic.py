@@ -12,7 +12,8 @@ def value_loss(
     v: Float[Array, " N"], target: Float[Array, " N"], mask: Bool[Array, " N"]
 ) -> Float[Array, ""]:
     """Half the mean squared error to fixed targets, over the steps really played."""
-    return 0.5 * jnp.mean((v - target) ** 2, where=mask)
+    played = jnp.maximum(jnp.sum(mask), 1)  # a minibatch may have none
+    return 0.5 * jnp.sum((v - target) ** 2, where=mask) / played
 
 
 def explained_variance(

@@ -13,7 +13,7 @@ from penfac.envs.gym import EnvOptions, Watch
 from penfac.errors import CorruptFile, Divergence, PenfacError
 from penfac.policy import ActionScale, Policy, PolicyWeights
 from penfac.randomness import Stream
-from penfac.types import EpisodeStats
+from penfac.types import EnvSpec, EpisodeStats
 
 Arrays = dict[str, np.ndarray]
 
@@ -52,6 +52,11 @@ class Job(NamedTuple):
     def progress(self, step: int) -> float:
         """How far the run has come."""
         return min(step / self.steps, 1.0)
+
+    def numbers(self, spec: EnvSpec, cfg: Any = None) -> Any:
+        """What the program computes with: of the job's config, or of another learner's."""
+        settled = self.algo.settled(self.cfg if cfg is None else cfg, spec)
+        return self.algo.numbers(settled)
 
     def sigma(self, step: int) -> float:
         """Exploration at this point of the run."""

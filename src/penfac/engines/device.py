@@ -75,7 +75,9 @@ class DeviceEngine:
             self._spread(self.programs.advance), donate_argnums=0
         )
         self.evaluate_program = jit(self._evaluate, static_argnums=(6, 7))
-        numbers = {cfg: job.algo.numbers(cfg) for cfg in dict.fromkeys(configs)}
+        numbers = {
+            cfg: job.numbers(self.env.spec, cfg) for cfg in dict.fromkeys(configs)
+        }
         learners = [(s, numbers[c]) for s, c in zip(seeds, configs, strict=True)]
         self.groups = [
             Group(self, learners[k : k + size]) for k in range(0, len(learners), size)

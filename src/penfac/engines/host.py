@@ -105,7 +105,7 @@ class HostEngine:
         count = self.how.worlds if self.how.episodes is None else self.how.episodes
         self.worlds = self._open(count * len(seeds))
         self.spec, self.actions = self.worlds.spec(), self.worlds.actions
-        self.plan, self.numbers = algo.plan(cfg, self.spec), algo.numbers(cfg)
+        self.plan, self.numbers = algo.plan(cfg, self.spec), job.numbers(self.spec)
         keys = [jax.random.fold_in(jax.random.key(s), int(Stream.INIT)) for s in seeds]
         self.learners = [hold(algo.init(k, self.plan, self.numbers)) for k in keys]
         # several rounds are one turn: it is stopped before or after, never inside

@@ -91,6 +91,13 @@ def open_world(env_id: str, options: EnvOptions, watch: Watch | None = None) -> 
     return World(env_id, env, options, watch)
 
 
+def time_step(env: gymnasium.Env) -> float | None:
+    """Seconds of one step: `dt` of the environment itself, as MuJoCo's tasks have it."""
+    dt = getattr(env.unwrapped, "dt", None)
+    usable = isinstance(dt, float | int) and math.isfinite(dt) and dt > 0
+    return float(dt) if usable else None
+
+
 class World:
     """One environment: observations as float32 [n], actions as the policy gives them."""
 
@@ -116,7 +123,9 @@ class World:
         space: Any = self.env.observation_space
         seen = (np.ravel(space.low), np.ravel(space.high))
         low, high = self.actions.low, self.actions.high
-        return EnvSpec(self.id, self.obs_dim, low, high, limit, *seen)
+        return EnvSpec(
+            self.id, self.obs_dim, low, high, limit, *seen, time_step(self.env)
+        )
 
     def reset(self, seed: int) -> np.ndarray:
         self.watch.entered = time.monotonic()

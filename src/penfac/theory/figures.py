@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from penfac.theory import (
+    centred,
     directions,
     lemma41,
     mdp,
@@ -277,7 +278,27 @@ def resting_place() -> bytes:
     return _png(figure, [a])
 
 
+def centred_pull() -> bytes:
+    """The share of the pull's variance that a control variate leaves, by kappa."""
+    figure, (a,) = _canvas()
+    fine = np.linspace(-2.5, 2.5, 200)
+    for m, ink in ((1, GREY), (6, BLUE), (17, RED)):
+        left = [centred.variance_left(k, m) for k in fine]
+        a.plot(fine, left, color=ink, linewidth=2, label=f"{m} actions")
+    found = centred.lower_variance()
+    a.plot([centred.KAPPA], [found.right], "o", color=BLUE, label="a random sample")
+    a.axhline(1, color=BLACK, linewidth=1)
+    a.set(
+        title="CACLA with a control variate",
+        xlabel="kappa = c / (sigma |g|)",
+        ylabel="variance left, as a share",
+        ylim=(0, 1.1),
+    )
+    return _png(figure, [a])
+
+
 DRAWINGS = {
+    "centred_pull": centred_pull,
     "step_lengths": step_lengths,
     "bent_advantage": bent_advantage,
     "shared_parameter": shared_parameter_figure,

@@ -4,23 +4,35 @@ import numpy as np
 from scipy.special import ndtri
 
 
-def training_step(rule: str, advantage: np.ndarray, moved: np.ndarray) -> np.ndarray:
+def training_step(
+    rule: str, advantage: np.ndarray, moved: np.ndarray, centred: bool = False
+) -> np.ndarray:
     """Minus the gradient in mu of `toward_loss`, a mean over the sample [N, m] of
-    b = a - mu: what one state contributes to a step of CACLA, CAC or SPG."""
+    b = a - mu: what one state contributes to a step of CACLA, CAC or SPG. `centred`
+    adds `control_variate`."""
     import jax
     import jax.numpy as jnp
 
-    from penfac.core.actor import ACTOR_RULES, actor_weight, toward_loss
+    from penfac.core.actor import (
+        ACTOR_RULES,
+        actor_weight,
+        control_variate,
+        toward_loss,
+    )
 
     with jax.enable_x64(True):
         action = jnp.asarray(moved, jnp.float64)
         judged = jnp.asarray(advantage, jnp.float64)
         weight = actor_weight(judged, ACTOR_RULES[rule]) / len(moved)
+        centre = jnp.full_like(weight, weight.mean() if centred else 0.0)
+        old = jnp.zeros(action.shape[1])  # mu_old, from where b is counted
 
         def loss(mean):
-            return toward_loss(jnp.broadcast_to(mean, action.shape), action, weight)
+            means, olds = (jnp.broadcast_to(x, action.shape) for x in (mean, old))
+            pull = toward_loss(means, action, weight)
+            return pull + control_variate(means, action, olds, centre)
 
-        return -np.asarray(jax.grad(loss)(jnp.zeros(action.shape[1])))
+        return -np.asarray(jax.grad(loss)(old))
 
 
 def midpoints(n: int) -> np.ndarray:
