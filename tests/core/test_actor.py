@@ -11,8 +11,11 @@ from penfac.core.actor import (
     ACTOR_RULES,
     ActorRule,
     actor_weight,
+    beyond_limit,
     cac_weight,
     cacla_weight,
+    control_variate,
+    likelihood_ratio,
     scale_by_rms,
     spg_weight,
     toward_loss,
@@ -211,3 +214,69 @@ def test_the_spg_step_of_a_linear_advantage_does_not_see_the_offset(key):
     slope, sigma = np.array([1.0, -2.0], np.float32), 0.3
     step, error = monte_carlo_step("spg", 0.3, jnp.asarray(slope), sigma, key)
     assert np.all(np.abs(step - sigma**2 * slope) < 4 * error)
+
+
+# --- the control variate (D23) -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["cacla", "cac", "spg"])
+def test_centred_an_action_pulls_with_its_weight_less_the_mean_weight(rule, key):
+    """At mu_old the gradient of both losses is minus sum (w - mean w) (a - mu_old)."""
+    old = jax.random.normal(key, (50, 3))
+    action = old + 0.3 * jax.random.normal(jax.random.fold_in(key, 1), (50, 3))
+    advantage = jax.random.normal(jax.random.fold_in(key, 2), (50,)) + 0.2
+    weight = actor_weight(advantage, ACTOR_RULES[rule])
+    centre = jnp.full(50, weight.mean())
+
+    def loss(mean):
+        pull = toward_loss(mean, action, weight)
+        return pull + control_variate(mean, action, old, centre)
+
+    expected = -(weight - weight.mean())[:, None] * (action - old)
+    np.testing.assert_allclose(jax.grad(loss)(old), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_the_centred_step_of_cacla_is_its_own_with_less_variance(key):
+    """Over many actions of one state: the mean pull agrees, its variance is about half."""
+    b = jax.random.normal(key, (200_000, 4))
+    w = cacla_weight(b @ jnp.array([1.0, -2.0, 0.5, 0.0]))[:, None]
+    plain, centred = np.asarray(w * b), np.asarray((w - w.mean()) * b)
+    error = plain.std(axis=0) / np.sqrt(len(b))
+    assert np.all(np.abs(plain.mean(axis=0) - centred.mean(axis=0)) < 4 * error)
+    left = centred.var(axis=0).sum() / plain.var(axis=0).sum()
+    assert 0.4 < left < 0.6
+
+
+# --- the limit per sample (D24) ----------------------------------------------------------
+
+
+def test_the_likelihood_ratio_is_that_of_two_normal_densities(key):
+    draws = jax.random.normal(key, (3, 20, 4))
+    old, action, mean = draws[0], draws[0] + 0.3 * draws[1], draws[0] + 0.1 * draws[2]
+    ratio = likelihood_ratio(mean, action, old, 0.5)
+    density = lambda at: norm.pdf(action, at, 0.5).prod(axis=-1)  # noqa: E731
+    np.testing.assert_allclose(ratio, density(mean) / density(old), rtol=1e-4)
+
+
+def test_where_mu_has_not_moved_the_ratio_is_exactly_1(key):
+    old = jax.random.normal(key, (20, 4))
+    np.testing.assert_array_equal(likelihood_ratio(old, old + 0.7, old, 0.25), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "pull", "beyond"),
+    [
+        (1.31, 1.0, True), (1.29, 1.0, False), (0.5, 1.0, False),
+        (0.69, -1.0, True), (0.71, -1.0, False), (2.0, -1.0, False),
+    ],
+)  # fmt: skip
+def test_a_sample_is_at_its_limit_in_the_direction_of_its_pull(ratio, pull, beyond):
+    """An action that pulls may become 30 % likelier, one that pushes 30 % less likely."""
+    found = beyond_limit(jnp.float32(ratio), jnp.float32(pull), 0.3)
+    assert bool(found) == beyond
+
+
+def test_without_a_limit_no_sample_is_beyond_it():
+    ratio = jnp.array([0.0, 1e-3, 1e6])
+    for pull in (-1.0, 1.0):
+        assert not np.any(beyond_limit(ratio, jnp.full(3, pull), jnp.inf))

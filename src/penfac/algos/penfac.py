@@ -386,12 +386,10 @@ def step_actor(
     free = 1.0 - at_limit(means, pull, around)
     hold = jnp.where(pull.mask, numbers.penalty * beta + pull.failed, 0.0)
 
-    def loss(means):
+    def loss(means):  # in this order `authors` and `paper` keep every bit they had
+        centre = control_variate(means, pull.action, pull.mu_old, free * pull.centre)
         toward_good = toward_loss(means, pull.action, free * pull.weight)
-        toward_good += control_variate(
-            means, pull.action, pull.mu_old, free * pull.centre
-        )
-        return toward_good + toward_loss(means, pull.mu_old, hold)
+        return centre + toward_good + toward_loss(means, pull.mu_old, hold)
 
     (grad,) = pullback(jax.grad(loss)(means))
     if plan.batch_norm:
