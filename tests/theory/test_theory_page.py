@@ -98,6 +98,7 @@ def numbers_in_words() -> list[tuple[str, list[float]]]:
     attained = found("theorem-5-2-attained").numbers
     kinked = lemma41.kinked_in_two(lemma41.KINKED_SLOPE, lemma41.KINK, lemma41.ACROSS)
     critic = found("negative-advantage").numbers
+    spread, bound = found("centred-variance"), found("centred-truncated").numbers
     n, m = cacla.numbers, cac.numbers
     return [
         ("sqrt(2 pi) = # : the other way", [bent["CACLA"]]),
@@ -180,13 +181,22 @@ def numbers_in_words() -> list[tuple[str, list[float]]]:
             "finds # and # .",
             [truncated.rest("cac", 0.2), truncated.rest("cacla", 0.2)],
         ),
+        (
+            "share left is # ; a sample of 400 000 actions has # with a standard error "
+            "of # .",
+            [spread.left, spread.right, spread.numbers["standard error"]],
+        ),
+        (
+            "CACLA is # and the centred one # :",
+            [bound["plain step"], bound["centred step"]],
+        ),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("index", range(26))
+@pytest.mark.parametrize("index", range(28))
 def test_a_sentence_and_its_numbers(index):
     sentences = numbers_in_words()
-    assert len(sentences) == 26
+    assert len(sentences) == 28
     sentence, values = sentences[index]
     pattern = re.escape(sentence).replace(r"\ \#\ ", r"\ \#").replace(r"\#\ ", r"\#")
     number = r"(-?\d+(?:\.\d+)?(?:e-?\d+)?)"

@@ -2,7 +2,7 @@
 
 At mu_old an action a = mu_old + b pulls with its weight w(A). Centred, it pulls with
 w - c, c = E[w]. Since E[b] = 0 for every symmetric law, E[(w - c) b] = E[w b]: the step is
-CACLA's, CAC's or SPG's own. Its second moment is not: for w = H(A) about half is left.
+CACLA's, CAC's or SPG's own. Its variance is not: for w = H(A) about half is left.
 This is a result of ours (deviation D23); the paper's updates have no control variate.
 """
 

@@ -284,7 +284,7 @@ def centred_pull() -> bytes:
     fine = np.linspace(-2.5, 2.5, 200)
     for m, ink in ((1, GREY), (6, BLUE), (17, RED)):
         left = [centred.variance_left(k, m) for k in fine]
-        a.plot(fine, left, color=ink, linewidth=2, label=f"{m} actions")
+        a.plot(fine, left, color=ink, linewidth=2, label=f"m = {m}")
     found = centred.lower_variance()
     a.plot([centred.KAPPA], [found.right], "o", color=BLUE, label="a random sample")
     a.axhline(1, color=BLACK, linewidth=1)

@@ -290,7 +290,7 @@ _CENTRED = (
     ),
     Statement(
         "centred-variance", "D23", False,
-        "... and about half of its variance, for CACLA with six actions",
+        "... and takes away more than half of its variance, for CACLA with six actions",
         ("share left, by the closed form", "share left in a random sample"), "=",
         "With w = H(A) the centred weight is the sign of the advantage, centred: actions "
         "that were worse push as those that were better pull. E|w b|^2 falls from about "
