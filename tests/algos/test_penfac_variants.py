@@ -75,6 +75,7 @@ def range_ends():
 def test_the_ends_of_every_range_run(key, end, make_learner, batch, update):
     """What `check` accepts gives finite updates, at the very edge too."""
     kind = known_fields(Config)[key]
+    kind = next(iter(typing.get_args(kind)), kind)  # of X | None it is X
     learner = make_learner(**({"beta_min": 0.0} | {key: kind(end)}))
     check(learner.cfg)
     state = learner.state
