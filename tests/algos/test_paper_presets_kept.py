@@ -11,8 +11,8 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from tests.small_learners import SPEC, make_batch
 
-from conftest import SPEC, make_batch
 from penfac import presets
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from tests.small_learners import NOW
 
 import oracles
-from conftest import NOW
 from penfac.algos import networks
 from penfac.algos import penfac as algorithm
 from penfac.algos.batch import dealt, padded

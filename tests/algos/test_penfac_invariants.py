@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.small_learners import NOW
 
-from conftest import NOW
 from penfac.algos import networks
 from penfac.algos import penfac as algorithm
 from penfac.types import Transitions

@@ -6,8 +6,8 @@ import typing
 import jax
 import numpy as np
 import pytest
+from tests.small_learners import NOW
 
-from conftest import NOW
 from penfac import presets
 from penfac.algos import ALGORITHMS
 from penfac.algos import penfac as algorithm
@@ -305,6 +305,19 @@ def test_every_number_of_the_config_has_a_range():
 def test_beta_min_above_beta_max_is_refused():
     with pytest.raises(ConfigError, match=r"beta_min = 2\.0: .*beta_max = 1\.0"):
         check(Config(beta_min=2.0, beta_max=1.0))
+
+
+def test_minibatches_that_do_not_divide_the_batch_are_refused():
+    said = r"minibatches = 30: must divide worlds x steps_per_world = 2048"
+    with pytest.raises(ConfigError, match=said):
+        check(Config(minibatches=30))
+    check(Config(minibatches=30, collect="episodes"))  # padded there
+
+
+def test_truncated_noise_around_a_linear_output_is_refused():
+    with pytest.raises(ConfigError, match=r"exploration = truncated: .*actor_output"):
+        check(Config(exploration="truncated", actor_output="linear"))
+    check(Config(exploration="truncated", actor_output="tanh"))
 
 
 def test_an_infinite_floor_of_beta_is_refused():

@@ -18,6 +18,7 @@ from penfac.core.returns import (
     lambda_advantages,
     lambda_returns,
     td_errors,
+    usual_gamma,
 )
 
 ENDS = ("goes on", "terminated", "truncated", "both", "row cut")
@@ -363,3 +364,18 @@ def test_both_ways_backward_are_the_same_sum(steps):
     for backward in (backward_in_turn, backward_by_halves):
         found = backward(jnp.asarray(x), jnp.asarray(decay, jnp.float32))
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+# --- gamma by the clock (D28) ------------------------------------------------------------
+
+
+def test_the_same_seconds_count_the_same_however_small_a_step():
+    """gamma^(t / dt) depends on t alone: the horizon is a time."""
+    left = [usual_gamma(dt) ** (1.0 / dt) for dt in (0.001, 0.002, 0.008, 0.016)]
+    np.testing.assert_allclose(left, left[0], rtol=1e-9)
+    assert 1 / (1 - usual_gamma(0.001)) * 0.001 == pytest.approx(1.09, rel=1e-3)
+
+
+def test_a_coarse_or_unknown_step_has_the_least_gamma():
+    assert usual_gamma(None) == usual_gamma(0.05) == usual_gamma(10.0) == 0.985
+    assert usual_gamma(1 / 60.6) == pytest.approx(0.985, abs=1e-4)

@@ -7,7 +7,14 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penfac.envs.gym import EnvOptions, Watch, World, check_id, open_world
+from penfac.envs.gym import (
+    EnvOptions,
+    Watch,
+    World,
+    check_id,
+    open_world,
+    time_step,
+)
 from penfac.errors import ConfigError, EnvironmentFault
 from penfac.policy import ActionScale
 
@@ -134,6 +141,27 @@ def test_what_learning_may_know():
         200,
     )
     assert (spec.action_low, spec.action_high) == (-2, 2)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "seconds"),
+    [
+        ("Hopper-v5", 0.008),
+        ("HalfCheetah-v5", 0.05),
+        ("MountainCarContinuous-v0", None),
+    ],
+)
+def test_the_time_step_is_what_the_environment_says(env_id, seconds):
+    opened = open_world(env_id, EnvOptions())
+    assert opened.spec().time_step == pytest.approx(seconds)
+    opened.close()
+
+
+@pytest.mark.parametrize("dt", ["fast", 0.0, -1.0, np.nan, np.inf, None])
+def test_a_time_step_that_is_none_is_not_known(dt):
+    env = Picture()
+    env.dt = dt
+    assert time_step(env) is None
 
 
 def test_a_reset_seed_repeats_an_episode():

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import optax
 
 from penfac.algos import ALGORITHMS
 from penfac.algos.penfac import Config
-from penfac.engines.base import Counters, Job
+from penfac.engines.base import Counters, Job, moment
 from penfac.engines.host import HostEngine
 from penfac.envs.gym import EnvOptions
 from penfac.nets import mlp
@@ -122,11 +123,12 @@ def update_against_bare() -> tuple[float, float]:
     cfg, algo = Config(), ALGORITHMS["penfac"]
     plan, numbers = algo.plan(cfg, spec), algo.numbers(cfg)
     state = algo.init(jax.random.key(0), plan, numbers)
+    now = moment(0, 0, 0, np.float32(0), np.float32(cfg.sigma))
     update = jax.jit(algo.update, static_argnums=2)
 
     def ours(steps: int) -> float:
         batch = pack(random_batch(steps, 17, 6))
-        return best_of(lambda: update(state, batch, plan, numbers))
+        return best_of(lambda: update(state, batch, plan, numbers, now))
 
     real = 3400  # its bucket is 3584
     bare = jax.jit(lambda s, b: bare_adam_steps(s, b, cfg))
@@ -138,29 +140,35 @@ def update_against_bare() -> tuple[float, float]:
 def bare_adam_steps(state: Any, batch: Transitions, cfg: Config) -> Any:
     """As many Adam steps of the same networks on the same states, and nothing else."""
     actor_adam, critic_adam = optax.adam(cfg.actor_lr), optax.adam(cfg.critic_lr)
-    x, a, g = batch.obs, batch.action, batch.reward
+    rows = (batch.obs, batch.action, batch.reward)
+    size = len(batch.reward) // cfg.minibatches
 
-    def critic_step(_, carry):
-        critic, opt = carry
+    def critic_step(carry, part):
+        (critic, opt), (x, _, g) = carry, part
         grad = jax.grad(lambda c: jnp.mean((mlp(c, x, cfg.activation)[:, 0] - g) ** 2))
         change, opt = critic_adam.update(grad(critic), opt)
-        return optax.apply_updates(critic, change), opt
+        return (optax.apply_updates(critic, change), opt), None
 
-    def actor_step(_, carry):
-        layers, opt = carry
-        grad = jax.grad(
-            lambda p: jnp.sum((jnp.tanh(mlp(p, x, cfg.activation)) - a) ** 2)
-        )
+    def actor_step(carry, part):
+        (layers, opt), (x, a, _) = carry, part
+        grad = jax.grad(lambda p: jnp.sum((mlp(p, x, cfg.activation) - a) ** 2))
         change, opt = actor_adam.update(grad(layers), opt)
-        return optax.apply_updates(layers, change), opt
+        return (optax.apply_updates(layers, change), opt), None
+
+    def passed(step, k, carry):
+        order = jax.random.permutation(jax.random.key(k), len(batch.reward))
+        order = order[: size * cfg.minibatches].reshape(cfg.minibatches, size)
+        take = lambda carry, part: step(carry, jax.tree.map(lambda r: r[part], rows))  # noqa: E731
+        return jax.lax.scan(take, carry, order)[0]
 
     critic, layers = state.critic, state.actor.layers
-    steps = cfg.fitted_iterations * cfg.critic_steps
-    critic = jax.lax.fori_loop(
-        0, steps, critic_step, (critic, critic_adam.init(critic))
+    passes = cfg.fitted_iterations * cfg.critic_steps
+    fit_critic, fit_actor = partial(passed, critic_step), partial(passed, actor_step)
+    started = (critic, critic_adam.init(critic)), (layers, actor_adam.init(layers))
+    return (
+        jax.lax.fori_loop(0, passes, fit_critic, started[0]),
+        jax.lax.fori_loop(0, cfg.actor_steps, fit_actor, started[1]),
     )
-    actor = (layers, actor_adam.init(layers))
-    return critic, jax.lax.fori_loop(0, cfg.actor_steps, actor_step, actor)
 
 
 def best_of(call: Callable[[], Any], times: int = 5) -> float:
@@ -201,8 +209,8 @@ def collecting_shares(say: Say) -> dict[str, float]:
 def memory_growth() -> float:
     """Megabytes gained from update 100 to update 1 100 of a small run."""
     cfg = Config(
-        actor_hidden=(8,), critic_hidden=(8,), episodes_per_update=1,
-        min_steps_per_update=1, fitted_iterations=1, critic_steps=1, actor_steps=1,
+        actor_hidden=(8,), critic_hidden=(8,), worlds=1, steps_per_world=20,
+        minibatches=1, fitted_iterations=1, critic_steps=1, actor_steps=1,
     )  # fmt: skip
     job = Job(
         ALGORITHMS["penfac"],
