@@ -169,8 +169,8 @@ def choose_engine(request: Request) -> str:
 
 
 def completed(algo: Algorithm, config: dict[str, Any]) -> dict[str, Any]:
-    """A config as a file has it, with the settings that an earlier version had not."""
-    return dict(algo.earlier_settings) | config
+    """A config as a file has it; behind it the settings that an earlier version had not."""
+    return config | {k: v for k, v in algo.earlier_settings.items() if k not in config}
 
 
 def check_document(file: Path, document: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ class Config:
 
     # trust region
     trust_region: bool = True
-    d_target: float = 0.1
+    d_target: float = 0.06
     distance: Literal["rms", "printed", "sigma"] = "sigma"  # D3, D24
     beta_start: float = 0.1  # D1
     beta_keep: bool = True  # from one update to the next, D1

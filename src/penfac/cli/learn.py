@@ -56,7 +56,7 @@ def train(
     set_: Settings = [],  # noqa: B006  typer's way
     arms: Annotated[
         str | None,
-        typer.Option(help="Several configs at once: ablation, or a .toml file."),
+        typer.Option(help="Several configs at once: ablation, parts, or a .toml file."),
     ] = None,
     eval_every: Annotated[
         str | None, typer.Option(help="Steps; default a twentieth.")
