@@ -157,7 +157,7 @@ def update(
 ) -> tuple[State, Metrics]:
     """One update from one batch that `state` itself played  (Sec. 5.2)."""
     critic_key, actor_key = jax.random.split(now.key)
-    rates = annealed(1.0, numbers.rates_end, now.progress)
+    rates = jnp.asarray(annealed(1.0, numbers.rates_end, now.progress))
     inputs = running_inputs(state.observed, numbers.critic_running, numbers.obs_clip)
     x, x_next = normalise(batch.obs, *inputs), normalise(batch.next_obs, *inputs)
     judged = lambda critic: (value(critic, x, plan), value(critic, x_next, plan))  # noqa: E731
@@ -365,7 +365,11 @@ def improve(fit: ActorFit, pull: Pull, key: PRNGKeyArray, around: Around) -> Act
     settled = on_target(distance, numbers.d_target, numbers.beta_band)
     stop = numbers.early_stop & ~first & settled
     start = (fit.actor, fit.opt, fit.batch_stats)
-    step = lambda carry, pull: step_actor(*carry, pull, beta, around)  # noqa: E731
+
+    def step(carry, pull):
+        actor, opt, stats = carry
+        return step_actor(actor, opt, stats, pull, beta, around)
+
     actor, opt, stats = passed(step, start, pull, pull.mask, key, plan.minibatches)
     stepped = ActorFit(fit.k + 1, stop, actor, opt, beta, distance, stats)
     kept = fit._replace(stopped=stop, beta=beta, distance=distance)

@@ -94,8 +94,9 @@ def open_world(env_id: str, options: EnvOptions, watch: Watch | None = None) -> 
 def time_step(env: gymnasium.Env) -> float | None:
     """Seconds of one step: `dt` of the environment itself, as MuJoCo's tasks have it."""
     dt = getattr(env.unwrapped, "dt", None)
-    usable = isinstance(dt, float | int) and math.isfinite(dt) and dt > 0
-    return float(dt) if usable else None
+    if isinstance(dt, float | int) and math.isfinite(dt) and dt > 0:
+        return float(dt)
+    return None
 
 
 class World:
