@@ -230,3 +230,19 @@ def test_evaluated_points_carry_the_returns(engine):
     points = [e.point for e in events if isinstance(e, Evaluated) and e.learner == 1]
     assert [p.step for p in points] == [0, 80, 160, 240]
     assert all(p.lengths == [40, 40] and p.terminated == [False, False] for p in points)
+
+
+@pytest.mark.parametrize(
+    ("env", "gamma"), [("Hopper-v5", 0.9927), ("HalfCheetah-v5", 0.985)]
+)
+def test_gamma_follows_the_time_step_and_the_log_says_so(env, gamma):
+    """... where the config leaves it open; one that is given stays."""
+    notes: list[str] = []
+    job = make_job(env, gamma=None)._replace(note=notes.append)
+    engine = HostEngine(job, [0])
+    assert float(engine.numbers.gamma) == pytest.approx(gamma, abs=1e-4)
+    assert notes == [f"gamma = {gamma} on {env}"]
+    engine.close()
+    engine = HostEngine(make_job(env, gamma=0.5), [0])
+    assert float(engine.numbers.gamma) == 0.5
+    engine.close()

@@ -55,7 +55,11 @@ class Job(NamedTuple):
 
     def numbers(self, spec: EnvSpec, cfg: Any = None) -> Any:
         """What the program computes with: of the job's config, or of another learner's."""
-        settled = self.algo.settled(self.cfg if cfg is None else cfg, spec)
+        cfg = self.cfg if cfg is None else cfg
+        settled = self.algo.settled(cfg, spec)
+        for key, value in vars(settled).items():
+            if value != getattr(cfg, key):  # config.json leaves it to the environment
+                self.note(f"{key} = {value:.4g} on {spec.id}")
         return self.algo.numbers(settled)
 
     def sigma(self, step: int) -> float:
