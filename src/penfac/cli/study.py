@@ -313,6 +313,10 @@ def print_study(found: Any) -> None:
         say(f'"{claim.words}" ({claim.measure} return)')
         for line in claim.compare:
             say(f"  {line}")
+        for first, second in claim.changes:
+            say(f"  in the change from {first} to {second}")
+        for need in claim.needs:
+            say(f"  rests on {need}")
 
 
 def told_document(told: Any) -> dict[str, Any]:
@@ -378,5 +382,9 @@ def print_report(report: dict[str, Any]) -> None:
     from penfac.terminal import say
 
     for claim in report["findings"]["claims"]:
-        say(f'{claim["verdict"]}: "{claim["words"]}" ({claim["reason"]})')
+        say(
+            f'{claim["verdict"]}: "{claim["words"]}" ({claim["reason"]}; {claim["budget"]})'
+        )
+        for warning in claim["warnings"]:
+            say(f"  warning: {warning}")
     say(f"page: {report['files'][0]}")

@@ -4,12 +4,13 @@ Fidelity `authors`: their presets and their time-limit rule, what the figures st
 `tuned`: ours, each searched on other seeds than those a study reports.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from penfac import presets
 from penfac.algos import ALGORITHMS
-from penfac.configs import nearest
+from penfac.configs import from_values, known_fields, nearest
 from penfac.errors import ConfigError
 from penfac.studies.appendix import critic_error, dimensions
 from penfac.studies.claims import Claim
@@ -19,7 +20,8 @@ FIDELITIES = ("authors", "tuned")
 HOPPER, CHEETAH, HUMANOID = (
     f"Roboschool{robot}-v2" for robot in ("Hopper", "HalfCheetah", "Humanoid")
 )
-SEEDS = 60
+SEEDS = 60  # of the paper's figures
+STEPS = 20_000_000  # of a run of the authors' program
 OUTPERFORMS = "PeNFAC outperforms DDPG and deterministic PPO during the testing phase."
 
 
@@ -63,6 +65,7 @@ def performance(name: str, env: str, figure: int) -> Callable[[str], Study]:
                     f"penfac above {b}" for b in ("ppo", "ddpg-ddrl", "ddpg-baselines")
                 ),
                 f"Sec. 6.1, Figure {figure}",
+                measure="final, area",
             )
         ]
         if env == HUMANOID:
@@ -85,6 +88,8 @@ def performance(name: str, env: str, figure: int) -> Callable[[str], Study]:
             f"Figure {figure}",
             fidelity,
             SEEDS,
+            paper_seeds=SEEDS,
+            paper_steps=STEPS,
         )
 
     return study
@@ -93,25 +98,67 @@ def performance(name: str, env: str, figure: int) -> Callable[[str], Study]:
 # --- Figure 4 ----------------------------------------------------------------------------
 
 
+def config_of(fidelity: str, env: str, algo: str = "penfac", **settings: Any) -> Any:
+    """The config that an arm of these settings has."""
+    found = ALGORITHMS[algo]
+    base = presets.preset(found.presets, fidelity, env) | dict(found.overrides)
+    return from_values(found.config, base | settings)
+
+
+def distinct(arms: dict[str, dict[str, Any]], fidelity: str) -> dict[str, dict]:
+    """Without arms whose config is that of an earlier one: nothing would be compared."""
+    configs: dict[Any, str] = {}
+    for name, own in arms.items():
+        configs.setdefault(config_of(fidelity, CHEETAH, **own), name)
+    return {name: arms[name] for name in configs.values()}
+
+
 def noted(name: str, fidelity: str) -> str:
-    if (name, fidelity) == ("no-batch-norm", "tuned"):
-        return (
-            "without the running statistics that `tuned` has in the place of batch norm"
-        )
-    return ""
+    notes = {
+        (
+            "no-batch-norm",
+            "tuned",
+        ): "without the running statistics that `tuned` has in "
+        "the place of batch norm, in both networks",
+        ("no-fitted-iteration", "tuned"): "one pass over the batch: "
+        f"{config_of('tuned', CHEETAH).minibatches} steps of Adam on the same targets",
+        ("no-fitted-iteration", "authors"): "one step of Adam on the whole batch",
+        ("no-trust-region", "tuned"): "the limit on the ratio of each sample stays",
+    }
+    return notes.get((name, fidelity), "")
+
+
+def spg_per_step(fidelity: str) -> Arm:
+    """SPG in the place of CAC, the actor updated at every time step (D31): with the
+    authors' settings wherever an update of one step has them."""
+    usual = known_fields(ALGORITHMS["spg"].config).keys() - {"actor_update"}
+    theirs = (
+        presets.preset("penfac", fidelity, CHEETAH) if fidelity == "authors" else {}
+    )
+    settings = {key: value for key, value in theirs.items() if key in usual}
+    note = "the actor and the critic updated at every time step"
+    return Arm("spg-per-step", "spg", "tuned", settings, note)
 
 
 def ablation(fidelity: str) -> Study:
-    arms = presets.arms("ablation")
+    arms = distinct(presets.arms("ablation"), fidelity)
     needed = ("no-lambda-returns", "no-fitted-iteration")
-    others = ("no-trust-region", "cacla-update", "no-batch-norm")
+    left_out = ("no-trust-region", "cac-update", "cacla-update", "no-batch-norm")
+    others = [name for name in left_out if name in arms]
     most = [f"penfac above {arm}" for arm in needed]
     most += [f"{other} above {arm}" for arm in needed for other in others]
+    # the arm of each rule: PeNFAC itself where that is its own
+    cac, cacla = (
+        name if name in arms else "penfac" for name in ("cac-update", "cacla-update")
+    )
     where = "Sec. 6.2, Figure 4"
     return Study(
         "fig4",
         "Which components of PeNFAC contribute the most",
-        tuple(arm(name, fidelity, note=noted(name, fidelity), **own) for name, own in arms.items()),
+        (
+            *(arm(name, fidelity, note=noted(name, fidelity), **own) for name, own in arms.items()),
+            spg_per_step(fidelity),
+        ),
         (CHEETAH,),
         (
             Claim(
@@ -132,24 +179,37 @@ def ablation(fidelity: str) -> Study:
                 measure="early",
             ),
             Claim(
-                "using SPG instead of CAC, the algorithm was not able to learn at all",
-                ("spg-update learns nothing",),
+                "We also tried updating the actor every timestep without taking into "
+                "account the sign of the advantage function (i.e., using SPG instead of "
+                "CAC), but the algorithm was not able to learn at all",
+                ("spg-per-step learns nothing",),
+                where,
+            ),
+            Claim(
+                "This also demonstrates that the CAC update is an essential component of "
+                "PenFAC",
+                (f"{cac} above spg-update",),
                 where,
             ),
             Claim(
                 "when learning from a batch, or inside a trust region, the CAC update "
                 "becomes better than CACLA's",
-                ("penfac above cacla-update",),
+                (f"{cac} above {cacla}",),
                 "Sec. 5.2, Figure 4",
             ),
             Claim(
-                "the trust region helps", ("penfac above no-trust-region",), where
+                "the trust region helps",
+                ("penfac above no-trust-region",),
+                where,
+                needs=("penfac: beta above beta_min",),
             ),
         ),
         "Which components of PeNFAC contribute the most to its performance?",
         "Figure 4",
         fidelity,
         SEEDS,
+        paper_seeds=SEEDS,
+        paper_steps=STEPS,
     )  # fmt: skip
 
 
@@ -178,6 +238,7 @@ def learning_rate(fidelity: str) -> Study:
                 "rate for the update of the policy",
                 ("trust-large - trust above free-large - free",),
                 "Sec. 5.2",
+                needs=("trust-large: beta above beta_min",),
             ),
         ),
         "Does d_target make the learning rate matter less?",
@@ -206,6 +267,7 @@ def constants(fidelity: str) -> Study:
                 "not too sensitive to them",
                 tuple(f"{name} level with penfac" for name in others),
                 "Sec. 5.2",
+                needs=("penfac: beta above beta_min",),
             ),
         ),
         "Do the constants of beta's rule matter?",
@@ -275,6 +337,9 @@ def activations(fidelity: str) -> Study:
 
 
 def nfac(fidelity: str) -> Study:
+    """Where the two rules of the actor are the same, the trust region is all there is."""
+    ours, theirs = (config_of(fidelity, HOPPER, algo) for algo in ("penfac", "nfac"))
+    alone = ours == dataclasses.replace(theirs, trust_region=ours.trust_region)
     return Study(
         "fig7",
         "PeNFAC against NFAC",
@@ -285,12 +350,15 @@ def nfac(fidelity: str) -> Study:
                 "PeNFAC is significantly better than NFAC",
                 ("penfac above nfac",),
                 "Appendix, Figure 7",
+                needs=("penfac: beta above beta_min",) if alone else (),
             ),
         ),
         "What do the trust region and the CAC update add to NFAC?",
         "Figure 7",
         fidelity,
         SEEDS,
+        paper_seeds=SEEDS,
+        paper_steps=STEPS,
     )
 
 
@@ -318,6 +386,8 @@ def ppo_judged(fidelity: str) -> Study:
         "Figure 8",
         fidelity,
         SEEDS,
+        paper_seeds=SEEDS,
+        paper_steps=STEPS,
     )
 
 
