@@ -263,6 +263,28 @@ def report(
     return reply(json_, work, print_report)
 
 
+@study.command("claims")
+def claims_(
+    results: Annotated[
+        Path, typer.Argument(help="A folder of reports, STUDY-FIDELITY each.")
+    ] = Path("results"),
+    into: Annotated[
+        Path | None, typer.Option(help="Write the page here; default: print it.")
+    ] = None,
+) -> int:
+    """Every sentence of the paper with its verdicts, from the files of reports."""
+    from penfac.runs import storage
+    from penfac.studies.ledger import claims_page
+
+    page = claims_page(results)
+    if into is None:
+        sys.stdout.write(page)
+        return 0
+    with storage(into):
+        into.write_text(page, encoding="utf-8")
+    return 0
+
+
 def names(listed: str | None) -> tuple[str, ...]:
     return () if listed is None else tuple(n.strip() for n in listed.split(","))
 

@@ -131,7 +131,8 @@ def judged_claims(study: Study, runs: list[Seen]) -> list[dict[str, Any]]:
         for claim in study.claims
     ]
     for claim in found:
-        counts = [n for row in claim["comparisons"] for n in row["n"]]
+        rows = [r for r in claim["comparisons"] if r["verdict"] != "not run"]
+        counts = [n for row in rows for n in row["n"]]
         claim["seeds"] = min(counts, default=0)
         claim["budget"] = budget(study, claim["seeds"])
     return found

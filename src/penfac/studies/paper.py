@@ -10,23 +10,32 @@ from typing import Any
 
 from penfac import presets
 from penfac.algos import ALGORITHMS
-from penfac.configs import from_values, known_fields, nearest
+from penfac.configs import known_fields, nearest
 from penfac.errors import ConfigError
 from penfac.studies.appendix import critic_error, dimensions
+from penfac.studies.arms import (
+    CHEETAH,
+    FIDELITIES,
+    HOPPER,
+    HUMANOID,
+    SEEDS,
+    STEPS,
+    arm,
+    config_of,
+)
 from penfac.studies.claims import Claim
+from penfac.studies.sentences import (
+    activations,
+    annealing,
+    constants,
+    learning_rate,
+    per_step,
+    small_steps,
+    step_size,
+)
 from penfac.studies.spec import Arm, Study, check
 
-FIDELITIES = ("authors", "tuned")
-HOPPER, CHEETAH, HUMANOID = (
-    f"Roboschool{robot}-v2" for robot in ("Hopper", "HalfCheetah", "Humanoid")
-)
-SEEDS = 60  # of the paper's figures
-STEPS = 20_000_000  # of a run of the authors' program
 OUTPERFORMS = "PeNFAC outperforms DDPG and deterministic PPO during the testing phase."
-
-
-def arm(name: str, fidelity: str, algo: str = "penfac", note: str = "", **settings):
-    return Arm(name, algo, fidelity, settings, note)
 
 
 # --- Figures 1 to 3 ----------------------------------------------------------------------
@@ -96,13 +105,6 @@ def performance(name: str, env: str, figure: int) -> Callable[[str], Study]:
 
 
 # --- Figure 4 ----------------------------------------------------------------------------
-
-
-def config_of(fidelity: str, env: str, algo: str = "penfac", **settings: Any) -> Any:
-    """The config that an arm of these settings has."""
-    found = ALGORITHMS[algo]
-    base = presets.preset(found.presets, fidelity, env) | dict(found.overrides)
-    return from_values(found.config, base | settings)
 
 
 def distinct(arms: dict[str, dict[str, Any]], fidelity: str) -> dict[str, dict]:
@@ -213,126 +215,6 @@ def ablation(fidelity: str) -> Study:
     )  # fmt: skip
 
 
-# --- what Sections 5 and 6 say besides ---------------------------------------------------
-
-
-def learning_rate(fidelity: str) -> Study:
-    """Ten times the step, with the trust region and without."""
-    default = ALGORITHMS["penfac"].config().actor_lr
-    usual = presets.preset("penfac", fidelity, CHEETAH).get("actor_lr", default)
-    large: dict[str, Any] = {"actor_lr": 10 * usual}
-    free: dict[str, Any] = {"trust_region": False}
-    return Study(
-        "learning-rate",
-        "The trust region against the actor's learning rate",
-        (
-            arm("trust", fidelity, actor_lr=usual),
-            arm("trust-large", fidelity, **large),
-            arm("free", fidelity, actor_lr=usual, **free),
-            arm("free-large", fidelity, **large, **free),
-        ),
-        (CHEETAH,),
-        (
-            Claim(
-                "The introduction of d_target mitigates the need to optimize the learning "
-                "rate for the update of the policy",
-                ("trust-large - trust above free-large - free",),
-                "Sec. 5.2",
-                needs=("trust-large: beta above beta_min",),
-            ),
-        ),
-        "Does d_target make the learning rate matter less?",
-        "Sec. 5.2",
-        fidelity,
-        20,
-        500_000,
-    )
-
-
-def constants(fidelity: str) -> Study:
-    others: dict[str, dict[str, Any]] = {
-        "band-1.2": {"beta_band": 1.2},
-        "band-3": {"beta_band": 3.0},
-        "factor-1.2": {"beta_factor": 1.2},
-        "factor-4": {"beta_factor": 4.0},
-    }
-    return Study(
-        "constants",
-        "The constants 1.5 and 2 of beta's rule",
-        (arm("penfac", fidelity), *(arm(n, fidelity, **s) for n, s in others.items())),
-        (CHEETAH,),
-        (
-            Claim(
-                "Those hyper-parameters are usually not optimized because the learning is "
-                "not too sensitive to them",
-                tuple(f"{name} level with penfac" for name in others),
-                "Sec. 5.2",
-                needs=("penfac: beta above beta_min",),
-            ),
-        ),
-        "Do the constants of beta's rule matter?",
-        "Sec. 5.2",
-        fidelity,
-        20,
-        500_000,
-    )
-
-
-def per_step(fidelity: str) -> Study:
-    return Study(
-        "per-step",
-        "CAC and CACLA, one update a step",
-        (arm("cacla", "tuned", "cacla"), arm("cac", "tuned", "cac")),
-        (CHEETAH,),
-        (
-            Claim(
-                "the CAC update performs worse than the CACLA update in a setting where "
-                "the policy and the critic are updated at each timestep",
-                ("cacla above cac",),
-                "Sec. 5.2",
-            ),
-        ),
-        "Is CACLA better than CAC with one update a step?",
-        "Sec. 5.2",
-        fidelity,
-        20,
-        200_000,
-    )
-
-
-def activations(fidelity: str) -> Study:
-    ddpg = {"authors": "ddrl", "tuned": "tuned"}[fidelity]
-    algos = {"penfac": fidelity, "ppo": fidelity, "ddpg": ddpg}
-    relu = {algo: "relu" if algo == "ppo" else "leaky_relu" for algo in algos}
-    return Study(
-        "activations",
-        "ReLU against tanh",
-        tuple(
-            arm(f"{algo}-{short}", preset, algo, activation=word)
-            for algo, preset in algos.items()
-            for short, word in (("relu", relu[algo]), ("tanh", "tanh"))
-        ),
-        (CHEETAH,),
-        (
-            Claim(
-                "we found that ReLU was better for all of them except for PPO (where tanh "
-                "was better)",
-                (
-                    "penfac-relu above penfac-tanh",
-                    "ddpg-relu above ddpg-tanh",
-                    "ppo-tanh above ppo-relu",
-                ),
-                "Sec. 6.1",
-            ),
-        ),
-        "Which activation of the hidden units suits which algorithm?",
-        "Sec. 6.1",
-        fidelity,
-        20,
-        500_000,
-    )
-
-
 # --- the appendix ------------------------------------------------------------------------
 
 
@@ -404,6 +286,9 @@ PAPER: dict[str, Callable[[str], Study]] = {
     "constants": constants,
     "per-step": per_step,
     "activations": activations,
+    "step-size": step_size,
+    "small-steps": small_steps,
+    "annealing": annealing,
 }
 
 

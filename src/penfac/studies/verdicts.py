@@ -1,8 +1,9 @@
 """Does a claim hold? Scores by seed in, a verdict with its numbers out.
 
 `holds` and `contradicted` need an effect that chance makes in fewer than 5 of 100 claims
-(Holm over all comparisons of a claim); everything between is `not shown`. A claim that
-rests on something that did not act in the arm that has it is `not tested`.
+(Holm over all comparisons of a claim by one measure, so that another measure beside it
+changes no verdict); everything between is `not shown`. A claim that rests on something
+that did not act in the arm that has it is `not tested`.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,7 +69,7 @@ def judge(
 ) -> dict:
     """A claim's verdict, and each comparison's."""
     rows: list[dict[str, Any]] = []
-    found: list[Finding] = []
+    found: list[tuple[dict[str, Any], Finding]] = []
     told: dict[str, None] = {}
     for place in places(claim, envs):
         idle, warnings = resting(claim, place, act)
@@ -76,29 +77,23 @@ def judge(
         for comparison, measure in product(claim.comparisons, claim.measures):
             finding = compare(claim, comparison, place, arms, look, measure)
             row = {"env": str(place), "text": comparison.text, "measure": measure}
+            rows.append(row)
             if finding is None:
-                rows.append(row | not_run(comparison, place, measure, look))
-            elif idle:
-                rows.append(row | as_row(finding) | {"verdict": "not tested"})
+                row |= not_run(comparison, place, measure, look)
+                continue
+            row |= as_row(finding)
+            if idle:
+                row["verdict"] = "not tested"
             else:
-                found.append(finding)
-                rows.append(row | as_row(finding))
-    ps = stats.holm([f.p for f in found]) if found else []
-    against = stats.holm([f.against for f in found]) if found else []
-    verdicts = iter(zip(found, ps, against, strict=True))
-    for row in rows:
-        if not row["verdict"]:
-            finding, p, q = next(verdicts)
-            word = verdict(finding, p, q)
-            row |= {"verdict": word, "p_holm": p}
-            if word == "contradicted":  # the p of what it says
-                row |= {"p": finding.against, "p_holm": q}
+                found.append((row, finding))
+    for measure in claim.measures:
+        settle([pair for pair in found if pair[0]["measure"] == measure])
     return {
         "words": claim.words,
         "where": claim.where,
         "verdict": together([row["verdict"] for row in rows]),
         "reason": reason(rows),
-        "power": power(found),
+        "power": power([finding for _, finding in found], len(claim.measures)),
         "warnings": list(told),
         "measures": {
             measure: together([r["verdict"] for r in rows if r["measure"] == measure])
@@ -106,6 +101,17 @@ def judge(
         },
         "comparisons": rows,
     }
+
+
+def settle(found: list[tuple[dict[str, Any], Finding]]) -> None:
+    """Give rows that are judged together their verdicts."""
+    ps = stats.holm([finding.p for _, finding in found])
+    against = stats.holm([finding.against for _, finding in found])
+    for (row, finding), p, q in zip(found, ps, against, strict=True):
+        word = verdict(finding, p, q)
+        row |= {"verdict": word, "p_holm": p}
+        if word == "contradicted":  # the p of what it says
+            row |= {"p": finding.against, "p_holm": q}
 
 
 def places(claim: Claim, envs: Sequence[str]) -> list[Place]:
@@ -268,15 +274,15 @@ def reason(rows: list[dict[str, Any]]) -> str:
     return "; ".join(told)
 
 
-def power(found: list[Finding]) -> str:
-    """What so many seeds can see."""
+def power(found: list[Finding], measures: int) -> str:
+    """What so many seeds can see, by each of so many measures."""
     if not found:
         return ""
-    n = min(min(f.n) for f in found)
-    seen = stats.detectable(n, comparisons=len(found))
+    n, count = min(min(f.n) for f in found), len(found) // measures
+    seen = stats.detectable(n, comparisons=count)
     return (
-        f"with {n} seeds an arm and {len(found)} "
-        f"comparison{'s' * (len(found) > 1)} a difference of {seen:.2f} standard "
+        f"with {n} seeds an arm and {count} "
+        f"comparison{'s' * (count > 1)} a difference of {seen:.2f} standard "
         "deviations is seen 80 % of the time"
     )
 
