@@ -262,6 +262,9 @@ def of_table(table: dict[str, Any]) -> Study:
 def claim_of(block: dict[str, Any]) -> Claim:
     """Back from JSON, also from one that was written before claims had needs."""
     keys = ("compare", "envs", "needs")
-    lists: dict[str, Any] = {key: tuple(block.get(key, ())) for key in keys}
-    changes = tuple((first, second) for first, second in block.get("changes", ()))
-    return Claim(**(block | lists | {"changes": changes}))
+    told: dict[str, Any] = dict(block)
+    told |= {key: tuple(block.get(key, ())) for key in keys}
+    told["changes"] = tuple(
+        (first, second) for first, second in told.get("changes", ())
+    )
+    return Claim(**told)

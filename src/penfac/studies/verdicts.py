@@ -123,7 +123,9 @@ def places(claim: Claim, envs: Sequence[str]) -> list[Place]:
 def resting(claim: Claim, place: Place, act: Act | None) -> tuple[bool, list[str]]:
     """Whether something that the claim rests on did not act, and what to say of it."""
     idle, told = False, []
-    for need in claim.conditions if act is not None else ():
+    if act is None:
+        return idle, told
+    for need in claim.conditions:
         share, known, unknown = act(place.env, need)
         what = f"{need.column} above {need.bound} in {need.arm} on {place.env}"
         if share is not None and share < ACTING:
