@@ -5,10 +5,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from scipy.stats import norm
 from tests.faults.commands import command, environment, same_end, status
 from tests.small_models import (
     JUDGED,
@@ -161,6 +163,35 @@ def test_exploring_is_repeatable_and_is_not_mu():
         np.testing.assert_array_equal(
             draw, again.predict(state, deterministic=False)[0]
         )
+
+
+def test_ppo_explores_with_the_sigma_that_it_learned():
+    """`predict` and `penfac eval --stochastic` of a run that has ended."""
+    short: dict[str, Any] = {
+        "worlds": 2, "steps_per_world": 32, "minibatches": 2, "epochs": 4,
+    }  # fmt: skip
+    widens: dict[str, Any] = {"sigma": 0.3, "lr": 0.05, "entropy_weight": 1.0}
+    model = penfac.PPO("Pendulum-v1", **NETWORKS, **short, **widens)
+    model.learn(256, **JUDGED)
+    (learned_sigma,) = penfac.load(model.run).policy.about["sigma"]
+    assert learned_sigma > 0.5
+    states = np.tile(np.float32([0.1, 1.0, 0.0]), (4000, 1))
+    mean = model.predict(states[0])[0] / 2
+    drawn = model.predict(states, deterministic=False)[0][:, 0] / 2
+    # actions are clipped to [-1, 1]; quantiles inside do not move
+    share = 0.5 + np.mean((drawn > mean) & (drawn < 1))
+    wanted = norm.cdf((1 - mean[0]) / learned_sigma)
+    assert share == pytest.approx(wanted, abs=0.03)
+
+
+def test_what_anneals_explores_as_far_as_it_has_come():
+    model = learned(sigma=0.4, sigma_end=0.01)
+    states = np.zeros((2000, 3), np.float32)
+    drawn = model.predict(states, deterministic=False)[0] - model.predict(states)[0]
+    assert np.std(drawn) == pytest.approx(0.01 * 2, rel=0.1)  # actions span [-2, 2]
+    begun = small(sigma=0.4, sigma_end=0.01)
+    drawn = begun.predict(states, deterministic=False)[0] - begun.predict(states)[0]
+    assert np.std(drawn) > 0.3
 
 
 def test_a_model_acts_before_it_learns_as_its_run_will_begin():

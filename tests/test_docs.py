@@ -16,6 +16,7 @@ from penfac.algos import ALGORITHMS, ddpg, online, ppo
 from penfac.algos import penfac as penfac_algorithm
 from penfac.envs.builtin import BUILT_IN
 from penfac.recorder import tensorboard_tags
+from penfac.studies.ledger import claims_page
 from penfac.studies.paper import PAPER, paper_study
 from penfac.studies.verdicts import VERDICTS
 
@@ -313,6 +314,11 @@ def test_the_version_is_the_same_everywhere():
 
 
 # --- claims --------------------------------------------------------------------------
+
+
+def test_the_page_of_claims_is_the_one_that_the_results_make():
+    """`penfac study claims --into docs/claims.md` makes it; nothing there is typed."""
+    assert page("claims.md") == claims_page(ROOT / "results")
 
 
 def test_every_claim_of_the_paper_has_a_row_with_its_study_and_a_verdict():

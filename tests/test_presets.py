@@ -1,5 +1,6 @@
 """The presets against the paper's own tables."""
 
+import json
 import re
 from importlib import resources
 from pathlib import Path
@@ -12,6 +13,7 @@ from penfac.configs import from_values, known_fields, to_values
 from penfac.errors import ConfigError
 from penfac.evaluate import MODES
 
+CELLS = Path(__file__).with_name("paper_tables.json")  # made by `make_cells`
 TEX = Path(__file__).parents[2] / "shared/paper/penfac-ijcai19.tex"
 SHORT = {"ho": "hopper", "ha": "halfcheetah", "hu": "humanoid"}
 LABELS = {
@@ -76,10 +78,12 @@ ROWS = {
 
 
 def table(label: str) -> dict[str, str]:
-    """Row name -> the cell beside it, of the table with this label."""
-    if not TEX.exists():
-        pytest.skip(f"the paper's LaTeX is not at {TEX}")
-    text = TEX.read_text(encoding="utf-8")
+    """Row name -> the cell beside it, as paper_tables.json keeps the LaTeX."""
+    return json.loads(CELLS.read_text(encoding="utf-8"))[label]
+
+
+def table_in(text: str, label: str) -> dict[str, str]:
+    """Row name -> the cell beside it, of the table with this label in the LaTeX."""
     before, _ = text.split(rf"\label{{{label}}}")
     body = before.split(r"\begin{tabular}{c|c}")[-1].split(r"\end{tabular}")[0]
     rows = [row.split("&") for row in body.split(r"\\") if row.strip()]
@@ -171,6 +175,17 @@ def test_the_tables_are_those_of_the_paper(name, label):
         for key, row in presets.tables()[name]["rows"].items()
     }
     assert ours == printed
+
+
+def make_cells(text: str) -> str:
+    """The rows of Tables 1 to 5, as paper_tables.json holds them."""
+    found = {label: table_in(text, label) for label in LABELS.values()}
+    return json.dumps(found, indent=1) + "\n"
+
+
+@pytest.mark.skipif(not TEX.exists(), reason=f"the paper's LaTeX is not at {TEX}")
+def test_the_cells_that_are_shipped_are_those_of_the_latex():
+    assert CELLS.read_text("utf-8") == make_cells(TEX.read_text("utf-8"))
 
 
 def test_no_table_is_left_out():
@@ -388,6 +403,20 @@ def test_paper_reads_sigma_as_the_variance_that_is_printed():
     authors = presets.preset("penfac", "authors", "Hopper-v5")["sigma"]
     assert paper**2 == pytest.approx(printed, rel=1e-12)
     assert authors == printed
+
+
+@pytest.mark.parametrize("name", ["tuned", "authors", "paper"])
+def test_the_deviations_page_says_what_each_preset_does_with_sigma(name):
+    """D6: where it starts, and where it is annealed to."""
+    page = Path(__file__).parents[1] / "docs/deviations.md"
+    section = page.read_text("utf-8").split("## D6:")[1].split("\n## ")[0]
+    told = " ".join(section.split())
+    said = presets.preset("penfac", name, "Hopper-v5")
+    cfg = from_values(algorithm("penfac").config, said)
+    start, end = told.split("`sigma_end`")
+    for part, value in ((start, cfg.sigma), (end, cfg.sigma_end)):
+        word = "none" if value is None else f"{value:.3g}"
+        assert re.search(rf"`{name}`[^.]*: [^.]*(?:\.\d[^.]*)*\b{word}\b", part)
 
 
 # what a preset of the paper may leave unsaid, and how that is switched off in it

@@ -24,7 +24,7 @@ from tests.faults.commands import (
 from tests.faults.conftest import in_own_folder, keep_compilations  # noqa: F401
 from tests.small_runs import LQR, ended_alike, learners, signal_at_update
 
-from penfac import presets, space, tune
+from penfac import presets, space, stats, tune
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values, known_fields, to_values
 from penfac.engines.base import Job
@@ -33,6 +33,7 @@ from penfac.envs.gym import EnvOptions
 from penfac.errors import ConfigError
 from penfac.request import Request, resolve
 from penfac.runs import read_csv
+from penfac.scores import authors_score, last_tenth
 from penfac.tune import Row, judge, rungs, score
 
 ENV = "penfac/LQR-v0"
@@ -275,6 +276,21 @@ def test_a_score_is_the_last_tenth(tmp_path):
     evaluated(tmp_path / "b", {0: [-5.0], 50: [3.0], 100: [8.0]})
     assert score(tmp_path / "b", 50) == 3.0
     assert score(tmp_path / "b", 100) == 8.0
+
+
+@pytest.mark.parametrize("n", [3, 11, 14, 21, 24, 30])
+def test_a_search_a_study_and_a_run_mean_the_same_tenth(n, tmp_path):
+    """`penfac tune`, `penfac study` and the authors' score that `penfac train` prints,
+    which leaves out the very last evaluation."""
+    returns = [float(x) for x in np.random.default_rng(n).normal(size=n)]
+    evaluated(tmp_path / "a", {10 * k: [x] for k, x in enumerate(returns)})
+    assert score(tmp_path / "a", 10 * n) == pytest.approx(stats.final_score(returns))
+    tail = returns[:-1][-last_tenth(n) :]
+    wanted = np.mean(tail) - (np.std(tail) if len(tail) > 1 else 0.0)
+    assert authors_score(returns) == pytest.approx(wanted)
+    assert np.mean(returns[-last_tenth(n) :]) == pytest.approx(
+        stats.final_score(returns)
+    )
 
 
 def search(folder: Path, results: dict[str, list], halvings: int = 1) -> dict:

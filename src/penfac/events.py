@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from penfac.interruption import Interruption, StopRequested
 from penfac.learners import Learner
 from penfac.recorder import Recorder
 from penfac.request import identity, versions
+from penfac.scores import authors_score
 from penfac.train import Evaluated, Event, Failed, Schedule, Settled, Updated, train
 from penfac.types import EvalPoint
 
@@ -192,13 +192,3 @@ class Trial:
             scores={r.learner: authors_score(r.curve.returns) for r in self.recorders},
             errors={self.recorders[i].learner: str(e) for i, e in self.errors.items()},
         )
-
-
-def authors_score(returns: list[float]) -> float:
-    """Mean minus standard deviation of the last tenth of the evaluations, the very last
-    one left out: what the authors ranked settings by."""
-    if len(returns) < 2:
-        return returns[-1] if returns else float("nan")
-    tenth = max(1, len(returns) // 10)
-    tail = returns[:-1][-tenth:]
-    return statistics.fmean(tail) - (statistics.pstdev(tail) if len(tail) > 1 else 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values
-from penfac.core.noise import Exploration
+from penfac.core.noise import Exploration, annealed
 from penfac.envs.gym import check_id
 from penfac.envs.worlds import open_worlds
 from penfac.errors import ConfigError, CorruptFile, PenfacError
@@ -64,12 +64,18 @@ def load_policy(path: Path) -> Policy:
         raise CorruptFile(str(error)) from None
 
 
-def exploring(path: Path, policy: Policy, how: Exploration, sigma: float) -> Explorer:
-    """The policy as training explored with it, learned noise included."""
-    learned = np.asarray(policy.about.get("sigma", sigma), float)
-    if learned.shape not in ((), (len(policy.actions.low),)):
+def exploring(
+    path: Path, policy: Policy, cfg: Any, how: Exploration, steps: int
+) -> Explorer:
+    """The policy as training explores with it at its step of a run of so many: with the
+    sigma that was learned, or annealed so far."""
+    sigma = np.asarray(policy.about.get("sigma", cfg.sigma), float)
+    if cfg.sigma_end is not None:
+        progress = min(policy.about.get("step", 0) / steps, 1.0)
+        sigma = np.asarray(annealed(cfg.sigma, cfg.sigma_end, progress))
+    if sigma.shape not in ((), (len(policy.actions.low),)):
         raise CorruptFile(f"{path}: its policy has a sigma that does not fit")
-    return Explorer(policy.weights, how, learned)
+    return Explorer(policy.weights, how, sigma)
 
 
 def _judge_one(
@@ -89,7 +95,8 @@ def _judge_one(
             f"{path}: its policy has {needs[0]} inputs and {needs[1]} actions, "
             f"{document['env']} has {gives[0]} and {gives[1]}; config.json was edited?"
         )
-    explorer = exploring(path, policy, algo.collecting(cfg).exploration, cfg.sigma)
+    how = algo.collecting(cfg).exploration
+    explorer = exploring(path, policy, cfg, how, document["steps"])
     if mode != "mean" and explorer.how.law == "none":
         raise ConfigError(
             f"--stochastic: {path} explored in its parameters, its policy has no noise"

@@ -160,7 +160,7 @@ class Recorder:
             "step": counters.step,
             "update": counters.update,
             "penfac": self.document["penfac"],
-        }
+        } | policy.about
         policy = Policy(policy.weights, policy.actions, about)
         self.folder.write("policy/policy.safetensors", policy.to_bytes())
         self.folder.write_json("policy/policy.json", policy.description())

@@ -39,6 +39,7 @@ class Request:
     preset: str = "tuned"
     settings: dict[str, Any] = field(default_factory=dict)
     arms: dict[str, dict[str, Any]] | None = None  # settings of each, over all others
+    distinct: bool = False  # leave out an arm that equals an earlier one
     steps: int = 1_000_000
     seeds: tuple[int, ...] = (0,)
     eval_every: int | None = None  # none: a twentieth of the run
@@ -87,7 +88,7 @@ def resolve(request: Request) -> dict[str, Any]:
 def resolve_arms(
     request: Request, settings: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """The whole config of each arm."""
+    """The whole config of each arm; where they are to be `distinct`, each config once."""
     algo, found = ALGORITHMS[request.algo], {}
     for name, own in (request.arms or {}).items():
         try:
@@ -96,7 +97,9 @@ def resolve_arms(
             algo.check(cfg)
         except ConfigError as error:
             raise ConfigError(f"--arms: [{name}]: {error}") from None
-        found[name] = to_values(cfg)
+        values = to_values(cfg)
+        if not (request.distinct and values in found.values()):
+            found[name] = values
     if not found:
         raise ConfigError("--arms: names no arm")
     return found

@@ -8,8 +8,8 @@ from typing import Any
 
 from penfac.errors import Divergence, EnvironmentFault
 from penfac.recorder import evaluations
+from penfac.scores import final_score
 
-LAST = 0.1  # of the evaluations make a score
 FAILURES = (EnvironmentFault.exit_code, Divergence.exit_code)  # of one config alone
 
 
@@ -31,7 +31,7 @@ def score(path: Path, steps: int) -> float:
     found = mean_returns(path)
     end = min((s for s in found if s >= steps), default=max(found, default=0))
     returns = [value for step, value in sorted(found.items()) if step <= end]
-    return statistics.fmean(returns[-max(1, round(LAST * len(returns))) :])
+    return final_score(returns)
 
 
 def failure(path: Path) -> str | None:

@@ -5,12 +5,13 @@ is not finite: a run that diverged must be counted by the caller, not lost in a 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, stats
+
+from penfac.scores import last_tenth
 
 FEWEST_TO_RESAMPLE = 20  # seeds: below, a percentile bootstrap covers too little
 ROUNDING = 1e-12  # relative: a sum of means this small is zero
@@ -129,11 +130,10 @@ def align(
     return grid, np.array([np.interp(grid, *curve) for curve in known])
 
 
-def final_score(returns: Sequence[float], share: float = 0.1) -> float:
-    """Mean over the last tenth of the evaluations, at least one."""
+def final_score(returns: Sequence[float]) -> float:
+    """Mean over the last tenth of the evaluations (`penfac.scores.last_tenth`)."""
     x = _finite(returns)
-    # half a billionth: 0.1 * 30 is a little above 3
-    return float(x[-max(1, ceil(share * len(x) - 5e-10)) :].mean())
+    return float(x[-last_tenth(len(x)) :].mean())
 
 
 def early_area(

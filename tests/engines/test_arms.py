@@ -42,7 +42,9 @@ SHORT = {
 def ablation() -> tuple[list[str], list[int], list]:
     """Name, seed and config of the fourteen learners of Figure 4, arm by arm."""
     arms = presets.arms("ablation")
-    document = resolve(Request(ENV, preset="authors", settings=SHORT, arms=arms))
+    document = resolve(
+        Request(ENV, preset="authors", settings=SHORT, arms=arms, distinct=True)
+    )
     config = ALGORITHMS["penfac"].config
     rows = [
         (arm, seed, from_values(config, values))

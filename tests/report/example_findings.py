@@ -1,5 +1,5 @@
 """Findings of a study that never ran: three arms in two environments, one seed failed,
-one still running, one missing; all four verdicts."""
+one still running, one missing; all five verdicts."""
 
 import base64
 import copy
@@ -85,7 +85,8 @@ def claim(words: str, verdict: str, reason: str, comparisons: list[dict]) -> dic
     )
     return {
         "words": words, "where": "Sec. 6.1, Figures 1-3", "verdict": verdict,
-        "reason": reason, "power": power if comparisons else "",
+        "reason": reason, "power": power if comparisons else "", "seeds": 10,
+        "budget": "10 of the paper's 60 seeds, 1,000,000 steps", "warnings": [],
         "comparisons": comparisons,
     }  # fmt: skip
 
@@ -122,6 +123,13 @@ CLAIMS = [
         "The interval holds zero.",
         [comparison(HOPPER, "penfac above penfac without it", "not shown", **UNSURE)],
     ),
+    claim(
+        "The trust region helps.",
+        "not tested",
+        "0.42 (-31 to 32)",
+        [comparison(HOPPER, "penfac above free", "not tested", **UNSURE)],
+    )
+    | {"warnings": ["beta above beta_min in penfac: in 2.0% of the updates"]},
     claim(
         "The gap grows with the number of actions.",
         "not run",
@@ -180,6 +188,7 @@ def example() -> dict:
         ],
         "claims": CLAIMS,
         "gaits": [],
+        "acting": [],
     })  # fmt: skip
 
 
@@ -205,8 +214,9 @@ def hostile() -> dict:
         own["env"] = own["arms"][0]["arm"] = HOSTILE
         own["arms"][1]["seeds"][3]["error"] = HOSTILE
     for made in found["claims"]:
-        for key in ("words", "where", "reason", "power"):
+        for key in ("words", "where", "reason", "power", "budget"):
             made[key] = HOSTILE
+        made["warnings"] = [HOSTILE]
         for each in made["comparisons"]:
             each["env"] = each["text"] = each["measure"] = HOSTILE
     found["gaits"] = [{"env": HOSTILE, "arm": HOSTILE, "file": "/nowhere/x.png"}]

@@ -9,6 +9,7 @@ LQR = "penfac/LQR-v0"
 SETTINGS = {
     "collect": "steps", "worlds": 2, "steps_per_world": 50, "actor_steps": 2,
     "actor_hidden": [4], "critic_hidden": [4], "min_steps_per_update": 1,
+    "minibatches": 1,
 }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penfac.errors import ConfigError
-from penfac.studies.claims import Claim, Side, check, parse
+from penfac.studies.claims import Claim, Side, check, parse, parse_need
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,14 @@ def test_a_line_is_understood(line, kind, sides, weights):
 def test_any_other_line_is_refused_with_the_five_that_are_known(line):
     with pytest.raises(ConfigError, match="a above b"):
         parse(line)
+
+
+def test_a_condition_is_understood():
+    found = parse_need("penfac:  beta above beta_min")
+    assert found == ("penfac: beta above beta_min", "penfac", "beta", "beta_min")
+    assert parse_need("a: sigma above 0.1").bound == "0.1"
+    with pytest.raises(ConfigError, match="arm: column above bound"):
+        parse_need("penfac beta")
 
 
 @pytest.mark.parametrize(

@@ -284,6 +284,88 @@ def test_standing_counts_steps_and_returns(monkeypatch):
     assert (narrow["return"], narrow["std"], narrow["steps"]) == (None, None, 0)
 
 
+# --- what acted --------------------------------------------------------------------------
+
+RESTS = Claim("c", ("wide above narrow",), needs=("wide: beta above beta_min",))
+
+
+def learned(path: Path, betas: list[float]) -> None:
+    """progress.csv with beta alone."""
+    lines = [f"{k},{beta}" for k, beta in enumerate(betas, 1)]
+    (path / "progress.csv").write_text("\n".join(["update,beta", *lines, ""]))
+
+
+def with_betas(monkeypatch, betas: dict[int, list[float]], **given):
+    """Wide is clearly above narrow; its beta was so in each seed."""
+    returns = {("wide", s): [0.0] * 30 + [50.0 + s] for s in (0, 1, 2)}
+    returns |= {("narrow", s): [0.0] * 30 + [1.0 + s] for s in (0, 1, 2)}
+    study = small(claims=(RESTS,))
+    paths = finished(monkeypatch, returns, study=study, **given)
+    for seed, own in betas.items():
+        learned(paths["wide", seed], own)
+    return paths
+
+
+FLOOR = 0.009999999776482582  # 0.01 as progress.csv has it
+IDLE = {s: [1.0] + [FLOOR] * 19 for s in (0, 1, 2)}  # 5 % of the updates
+
+
+def test_a_trust_region_that_never_acted_is_not_tested(monkeypatch):
+    with_betas(monkeypatch, IDLE)
+    found = findings(HOME)
+    (claim,) = found["claims"]
+    assert claim["verdict"] == "not tested"
+    assert "in 5.0% of the updates" in claim["warnings"][0]
+    files = reported()
+    for name in ("index.html", "report.md"):
+        assert b"not tested" in files[name]
+        assert b"5.0% of the updates" in files[name]
+    rows = list(csv.DictReader(files["acting.csv"].decode().splitlines()))
+    assert [(r["arm"], r["seed"], r["share"]) for r in rows] == [
+        ("wide", str(s), "0.05") for s in (0, 1, 2)
+    ]
+
+
+def test_a_trust_region_that_acted_is_judged(monkeypatch):
+    with_betas(monkeypatch, {s: [FLOOR, 0.08] for s in (0, 1, 2)})
+    (claim,) = findings(HOME)["claims"]
+    assert (claim["verdict"], claim["warnings"]) == ("holds", [])
+
+
+def test_curves_alone_do_not_tell_what_acted(monkeypatch):
+    """Said, not guessed; acting.csv beside them tells."""
+    with_betas(monkeypatch, IDLE)
+    files = reported()
+    Path("curves.csv").write_bytes(files["curves.csv"])
+    shutil.rmtree(HOME)
+    begun(monkeypatch, small(claims=(RESTS,)))
+    (claim,) = findings(HOME, elsewhere=Path("curves.csv"))["claims"]
+    assert claim["verdict"] == "holds"
+    assert "not known" in claim["warnings"][0]
+    Path("acting.csv").write_bytes(files["acting.csv"])
+    (claim,) = findings(HOME, elsewhere=Path("curves.csv"))["claims"]
+    assert claim["verdict"] == "not tested"
+
+
+@pytest.mark.parametrize("column", ["beta_min", "bet", "update"])
+def test_a_progress_that_lacks_what_a_claim_rests_on_is_corrupt(column, monkeypatch):
+    paths = with_betas(monkeypatch, {})
+    (paths["wide", 0] / "progress.csv").write_text(f"step,{column}\n1,2\n")
+    with pytest.raises(CorruptFile, match="has no column beta"):
+        findings(HOME)
+
+
+def test_a_verdict_carries_its_budget(monkeypatch):
+    study = small(paper_seeds=60, paper_steps=20_000_000)
+    finished(monkeypatch, LONG, study=study)
+    (claim,) = findings(HOME)["claims"]
+    told = "3 of the paper's 60 seeds, 300 of the authors' 20,000,000 steps"
+    assert claim["budget"] == told
+    files = reported()
+    assert told.encode() in files["report.md"]
+    assert b"3 of the paper&#x27;s 60 seeds" in files["index.html"]
+
+
 # --- runs that are elsewhere -------------------------------------------------------------
 
 LONG = {  # 31 evaluations, to the end of the 300 steps

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penfac.errors import ConfigError
-from penfac.studies import spec
+from penfac.studies import plan, spec
 from penfac.studies.claims import Claim
 from penfac.studies.paper import FIDELITIES, PAPER, paper_study
 from penfac.studies.spec import Arm, Study
@@ -82,6 +82,12 @@ def test_a_python_file_may_leave_a_table_or_a_study(tmp_path):
         (('measure = "early"', 'envs = "other"'), "other is not in envs"),
         (('envs = ["penfac/LQR-v0"]', "envs = []"), "needs arms and envs"),
         (('envs = ["penfac/LQR-v0"]', 'envs = ["a", "a"]'), "two environments are named a"),
+        (('measure = "early"', 'measure = "early, best"'), "measure 'best'"),
+        (('measure = "early"', 'needs = "ppo beta"'), "write `arm: column above bound`"),
+        (('measure = "early"', 'needs = "poo: beta above 1"'), "poo is no arm"),
+        (('measure = "early"', 'changes = [["a"]]'), "needs pairs of environments"),
+        (('measure = "early"', 'changes = 1'), "needs a list of pairs"),
+        (('measure = "early"', 'changes = [["penfac/LQR-v0", "b"]]'), "b is not in envs"),
         (("[[claims]]", "[claims]"), "write \\[\\[claims\\]\\]"),
     ],
 )  # fmt: skip
@@ -110,6 +116,24 @@ def test_a_file_that_is_not_there():
         spec.read(Path("none.toml"))
 
 
+def test_a_claim_may_rest_on_something_and_be_about_a_change(tmp_path):
+    """In TOML as in Python, and through JSON."""
+    more = 'needs = "wide: beta above beta_min"\nchanges = [["a", "b"]]\n'
+    text = TABLE.replace('envs = ["penfac/LQR-v0"]', 'envs = ["a", "b"]') + more
+    study = read(tmp_path, text)
+    (claim,) = study.claims
+    assert claim.needs == ("wide: beta above beta_min",)
+    assert claim.changes == (("a", "b"),)
+    assert spec.of_table(json.loads(json.dumps(spec.to_table(study)))) == study
+
+
+def test_claims_of_an_earlier_study_have_no_needs():
+    table = spec.to_table(WANTED)
+    for key in ("needs", "changes"):
+        del table["claims"][0][key]
+    assert spec.of_table(table) == WANTED
+
+
 # --- the paper's -------------------------------------------------------------------------------
 
 
@@ -133,6 +157,57 @@ def test_the_paper_s_numbers_of_seeds():
     seeds = {name: paper_study(name, "authors").seeds for name in PAPER}
     assert all(seeds[f"fig{k}"] == 60 for k in (1, 2, 3, 4, 6, 7, 8))
     assert seeds["fig5"] == 100
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_every_arm_of_a_study_differs_from_every_other(fidelity):
+    """No arm compares an algorithm with itself, on any environment."""
+    for name in PAPER:
+        study = paper_study(name, fidelity)
+        document = plan.make_document(study, (0, 1), "auto", "")
+        for env in study.envs:
+            seen: dict[str, str] = {}
+            for arm in study.arms:
+                config = plan.arm_request(study, env, arm, document)["config"]
+                key = json.dumps([arm.algo in ("penfac", "nfac") or arm.algo, config])
+                assert key not in seen, f"{name}: {arm.name} is {seen[key]} on {env}"
+                seen[key] = arm.name
+
+
+def config_of(fidelity, name):
+    study = paper_study("fig4", fidelity)
+    arm = next(a for a in study.arms if a.name == name)
+    document = plan.make_document(study, (0, 1), "auto", "")
+    return plan.arm_request(study, study.envs[0], arm, document)["config"]
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_the_arms_of_the_ablation_leave_out_what_they_say(fidelity):
+    without = config_of(fidelity, "no-fitted-iteration")
+    assert (without["fitted_iterations"], without["critic_steps"]) == (1, 1)
+    without = config_of(fidelity, "no-batch-norm")
+    assert {without["normalise_actor"], without["normalise_critic"]} == {"none"}
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_cac_and_cacla_are_compared_whichever_is_the_default(fidelity):
+    study = paper_study("fig4", fidelity)
+    (claim,) = [c for c in study.claims if "becomes better than CACLA's" in c.words]
+    (comparison,) = claim.comparisons
+    first, second = (config_of(fidelity, side.arm) for side in comparison.sides)
+    assert (first["actor_update"], second["actor_update"]) == ("cac", "cacla")
+    del first["actor_update"], second["actor_update"]
+    assert first == second
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_the_sentence_on_spg_is_judged_by_updates_at_every_time_step(fidelity):
+    study = paper_study("fig4", fidelity)
+    (claim,) = [c for c in study.claims if "not able to learn at all" in c.words]
+    (side,) = claim.comparisons[0].sides
+    arm = next(a for a in study.arms if a.name == side.arm)
+    assert arm.algo == "spg"
+    assert config_of(fidelity, "spg-update")["actor_update"] == "spg"
 
 
 @pytest.mark.parametrize(

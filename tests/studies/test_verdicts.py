@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from penfac import stats
-from penfac.studies.claims import Claim
-from penfac.studies.verdicts import judge
+from penfac.studies.claims import Claim, Side
+from penfac.studies.verdicts import Acted, judge
 
 ENV = "e"
 
@@ -139,6 +139,103 @@ def test_environments_without_runs_are_told_beside_those_with():
         Claim("w", ("a above b",), envs=("there",)), ["there", "not"], [], look
     )
     assert only["verdict"] == "holds"
+
+
+# --- what a claim rests on ---------------------------------------------------------------
+
+NEED = "a: beta above beta_min"
+
+
+def rests(share, known=20, unknown=0, **claim):
+    """The verdict on `a above b` where a's condition held in that share of updates."""
+    act = lambda env, need: Acted(share, known, unknown)  # noqa: E731
+    found = Claim("w", ("a above b",), needs=(NEED,), **claim)
+    return judge(found, [ENV], ["a", "b"], looking(FAR), act)
+
+
+def test_what_did_not_act_is_not_tested():
+    """Its numbers stay; the verdict says nothing of them, and the warning says why."""
+    found = rests(0.02)
+    assert found["verdict"] == "not tested"
+    (row,) = found["comparisons"]
+    assert row["verdict"] == "not tested"
+    assert row["difference"] == pytest.approx(stats.welch(FAR["a"], FAR["b"])[0])
+    (warning,) = found["warnings"]
+    assert "beta above beta_min in a on e: in 2.0% of the updates" in warning
+
+
+def test_what_acted_is_judged():
+    found = rests(0.1)
+    assert (found["verdict"], found["warnings"]) == ("holds", [])
+
+
+def test_what_is_not_known_is_said_and_not_guessed():
+    found = rests(None, known=0, unknown=20)
+    assert found["verdict"] == "holds"
+    (warning,) = found["warnings"]
+    assert "not known" in warning
+    (warning,) = rests(0.5, known=3, unknown=17)["warnings"]
+    assert "known of 3 runs, not of 17" in warning
+
+
+def test_one_environment_is_tested_and_another_not():
+    def act(env, need):
+        return Acted(0.0 if env == "idle" else 1.0, 20, 0)
+
+    claim = Claim("w", ("a above b",), needs=(NEED,))
+    found = judge(claim, ["idle", "busy"], ["a", "b"], looking(FAR), act)
+    assert [r["verdict"] for r in found["comparisons"]] == ["not tested", "holds"]
+    assert found["verdict"] == "not shown"
+    alone = [r["p_holm"] for r in found["comparisons"]][1]
+    assert alone == pytest.approx(stats.welch_p(FAR["a"], FAR["b"]))  # counted once
+
+
+# --- several measures, and changes between environments ----------------------------------
+
+
+def test_a_claim_is_judged_by_each_of_its_measures():
+    """Ahead over the whole curve and behind at its end: both stand there."""
+
+    def look(env, side, measure):
+        first = draw(3 if measure == "area" else -3, seed=1)
+        return dict(enumerate(first if side.arm == "a" else draw(0, seed=2)))
+
+    claim = Claim("w", ("a above b",), measure="final, area")
+    found = judge(claim, [ENV], ["a", "b"], look)
+    assert [r["measure"] for r in found["comparisons"]] == ["final", "area"]
+    assert found["measures"] == {"final": "contradicted", "area": "holds"}
+    assert found["verdict"] == "contradicted"
+
+
+def test_a_change_is_a_difference_of_differences():
+    """a stands above b in both places and falls further: it is the more sensitive."""
+    worth = {
+        ("small", "a"): 10,
+        ("small", "b"): 5,
+        ("large", "a"): 6,
+        ("large", "b"): 4,
+    }
+
+    def look(env, side, measure):
+        seed = sum(map(ord, env + side.arm))
+        return dict(enumerate(draw(worth[env, side.arm], n=40, seed=seed)))
+
+    def verdict_of(line):
+        claim = Claim("w", (line,), changes=(("small", "large"),))
+        return judge(claim, ["small", "large"], ["a", "b"], look)
+
+    found = verdict_of("b above a")
+    assert found["verdict"] == "holds"
+    (row,) = found["comparisons"]
+    samples = [
+        list(look(env, Side(arm), "final").values())
+        for env, arm in (("large", "b"), ("large", "a"), ("small", "b"), ("small", "a"))
+    ]
+    wanted = stats.contrast(samples, (1.0, -1.0, -1.0, 1.0))
+    assert (row["difference"], row["low"]) == pytest.approx((wanted.value, wanted.low))
+    assert row["env"] == "small to large"
+    assert row["probability"] is None
+    assert verdict_of("a above b")["verdict"] == "contradicted"
 
 
 def test_under_the_null_hypothesis_few_claims_hold():

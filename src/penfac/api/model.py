@@ -229,7 +229,7 @@ class Model:
         if self._noise is None:
             when = (PREDICTED, self.num_timesteps)
             self._noise = generator(self.seed, Stream.PLAY_NOISE, *when)
-        explorer = exploring(path, policy, how, cfg.sigma)
+        explorer = exploring(path, policy, cfg, how, self._document["steps"])
         return chooser("sampled", explorer, self._noise)(rows, 0)
 
     def _observed(self) -> gymnasium.Space:

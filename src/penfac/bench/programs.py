@@ -229,7 +229,8 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
 def ablation(sizes: Sizes) -> list[Any]:
     """The arms of Figure 4, in worlds that go on."""
     base = config("authors", **running(sizes.few, sizes.batch))
-    return [replace(base, **own) for own in presets.arms("ablation").values()]
+    arms = presets.arms("ablation").values()
+    return list(dict.fromkeys(replace(base, **own) for own in arms))
 
 
 def whole_episodes(sizes: Sizes, limit: int | None) -> Program:

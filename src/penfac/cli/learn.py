@@ -115,6 +115,7 @@ def train(
         preset=preset,
         settings=parse_set(algo, set_),
         arms=None if arms is None else presets.arms(arms),
+        distinct=arms is not None and not arms.endswith(".toml"),
         steps=whole(steps, "--steps"),
         seeds=seed_list(seed, seeds),
         eval_every=20 if authors and every is None else every,

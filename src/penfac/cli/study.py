@@ -263,6 +263,28 @@ def report(
     return reply(json_, work, print_report)
 
 
+@study.command("claims")
+def claims_(
+    results: Annotated[
+        Path, typer.Argument(help="A folder of reports, STUDY-FIDELITY each.")
+    ] = Path("results"),
+    into: Annotated[
+        Path | None, typer.Option(help="Write the page here; default: print it.")
+    ] = None,
+) -> int:
+    """Every sentence of the paper with its verdicts, from the files of reports."""
+    from penfac.runs import storage
+    from penfac.studies.ledger import claims_page
+
+    page = claims_page(results)
+    if into is None:
+        sys.stdout.write(page)
+        return 0
+    with storage(into):
+        into.write_text(page, encoding="utf-8")
+    return 0
+
+
 def names(listed: str | None) -> tuple[str, ...]:
     return () if listed is None else tuple(n.strip() for n in listed.split(","))
 
@@ -313,6 +335,10 @@ def print_study(found: Any) -> None:
         say(f'"{claim.words}" ({claim.measure} return)')
         for line in claim.compare:
             say(f"  {line}")
+        for first, second in claim.changes:
+            say(f"  in the change from {first} to {second}")
+        for need in claim.needs:
+            say(f"  rests on {need}")
 
 
 def told_document(told: Any) -> dict[str, Any]:
@@ -378,5 +404,9 @@ def print_report(report: dict[str, Any]) -> None:
     from penfac.terminal import say
 
     for claim in report["findings"]["claims"]:
-        say(f'{claim["verdict"]}: "{claim["words"]}" ({claim["reason"]})')
+        say(
+            f'{claim["verdict"]}: "{claim["words"]}" ({claim["reason"]}; {claim["budget"]})'
+        )
+        for warning in claim["warnings"]:
+            say(f"  warning: {warning}")
     say(f"page: {report['files'][0]}")

@@ -62,6 +62,7 @@ def _header(findings: dict) -> str:
         f"# {text(findings['title'])}",
         f"**{text(words.source(findings))}.** {text(words.measured(findings))}",
         f"> {text(warning)}" if warning else "",
+        *(f"> {text(told)}" for told in words.warnings(findings)),
     ]
     return "\n\n".join(p for p in parts if p)
 
@@ -79,6 +80,8 @@ def _claim(k: int, claim: dict) -> str:
         f"> {text(claim['words'])}\n>\n> {text(claim['where'])}",
         text(claim["reason"]),
         text(words.sentence(claim["power"])) if claim["power"] else "",
+        text(words.sentence(claim["budget"])),
+        *(f"**{text(words.sentence(told))}**" for told in claim["warnings"]),
         _comparisons(claim["comparisons"]),
     ]
     return "\n\n".join(p for p in parts if p)

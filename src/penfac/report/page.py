@@ -128,7 +128,10 @@ def _badge(verdict: str) -> str:
 
 def _header(findings: dict) -> str:
     warning = words.incomplete(findings)
-    note = f'<p class="warning" role="note">{text(warning)}</p>' if warning else ""
+    every = [warning, *words.warnings(findings)]
+    note = "".join(
+        f'<p class="warning" role="note">{text(told)}</p>' for told in every if told
+    )
     return (
         f'<header><p class="source">{text(words.source(findings))}</p>'
         f"<h1>{text(findings['title'])}</h1>"
@@ -151,12 +154,15 @@ def _claims(claims: list[dict]) -> str:
 
 
 def _claim(k: int, claim: dict) -> str:
-    power = f'<p class="small">{text(words.sentence(claim["power"]))}</p>'
+    small = [claim["power"], claim["budget"], *claim["warnings"]]
+    below = "".join(
+        f'<p class="small">{text(words.sentence(told))}</p>' for told in small if told
+    )
     return f"""<article class="claim">
 <h3>Claim {k} {_badge(claim["verdict"])}</h3>
 <blockquote><p>{text(claim["words"])}</p><footer>{text(claim["where"])}</footer></blockquote>
 <p>{text(claim["reason"])}</p>
-{power if claim["power"] else ""}
+{below}
 {_comparisons(k, claim["comparisons"])}
 </article>"""
 

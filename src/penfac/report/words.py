@@ -11,7 +11,8 @@ MINUS = "\u2212"
 MISSING = "\u2013"
 
 CLAIMS = "What is claimed, and what we see"
-SIGNS = {"holds": "✓", "contradicted": "✗", "not shown": "?", "not run": "○"}
+SIGNS = {"holds": "✓", "contradicted": "✗", "not shown": "?",
+         "not tested": "◇", "not run": "○"}  # fmt: skip
 REST = {  # groups of settings that are folded away, and their titles
     "some": "Settings that only some arms have",
     "same": "Settings that are the same in every arm",
@@ -193,6 +194,12 @@ def incomplete(findings: dict) -> str:
     return (
         f"Not complete: {', '.join(parts)} of {total} runs. Verdicts are of the rest."
     )
+
+
+def warnings(findings: dict) -> list[str]:
+    """What every reader of the verdicts should know first, each once."""
+    told = [text for claim in findings["claims"] for text in claim["warnings"]]
+    return [sentence(text) for text in dict.fromkeys(told)]
 
 
 def facts(findings: dict) -> dict[str, str]:

@@ -8,7 +8,10 @@ A comparison is one line that people can read:
     spg-update learns nothing           ends where it began
     a - b above c - d                   the first difference is larger than the second
 
-A name is an arm; `[mode]` says how it is judged, `mean` if nothing is said.
+A name is an arm; `[mode]` says how it is judged, `mean` if nothing is said. A claim may
+rest on something that acts in an arm, or else nothing was left out in the others:
+
+    penfac: beta above beta_min         in a tenth of the updates, as progress.csv has it
 """
 
 import re
@@ -21,6 +24,7 @@ MEASURES = {
     "final": "mean return of the last tenth of the evaluations",
     "early": "mean return over the first quarter of the steps",
     "area": "mean return over all steps",
+    "relative": "mean return over all steps, by the size of the first return",
 }
 MARGIN = 0.5  # what counts as no difference, in standard deviations
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -33,6 +37,7 @@ FORMS = {
     "nothing": rf"{SIDE} learns nothing",
 }
 WEIGHTS = {"interaction": (1.0, -1.0, -1.0, 1.0), "nothing": (1.0,)}
+NEED = rf"({NAME}): ([a-z0-9_]+) above ([a-z0-9_.]+)"
 
 
 class Side(NamedTuple):
@@ -55,6 +60,15 @@ class Comparison(NamedTuple):
         return WEIGHTS.get(self.kind, (1.0, -1.0))
 
 
+class Need(NamedTuple):
+    """What must be so in a share of the updates of an arm, for it to act there."""
+
+    text: str
+    arm: str
+    column: str  # of progress.csv
+    bound: str  # a setting of the arm, or a number
+
+
 @dataclass(frozen=True)
 class Claim:
     """A sentence that can be tested, where it stands, and what would show it."""
@@ -62,13 +76,24 @@ class Claim:
     words: str
     compare: tuple[str, ...]
     where: str = ""
-    measure: str = "final"
+    measure: str = "final"  # or several: "final, area"
     margin: float = MARGIN
     envs: tuple[str, ...] = ()  # none: all of the study
+    # pairs of environments: how much each side changes from the first to the second
+    changes: tuple[tuple[str, str], ...] = ()
+    needs: tuple[str, ...] = ()  # what must act, or else the claim is not tested
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
         return tuple(map(parse, self.compare))
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return tuple(word.strip() for word in self.measure.split(","))
+
+    @property
+    def conditions(self) -> tuple[Need, ...]:
+        return tuple(map(parse_need, self.needs))
 
 
 def parse(text: str) -> Comparison:
@@ -85,21 +110,35 @@ def parse(text: str) -> Comparison:
     )
 
 
+def parse_need(text: str) -> Need:
+    line = " ".join(text.split())
+    found = re.fullmatch(NEED, line)
+    if found is None:
+        raise ConfigError(
+            f"{text!r}: write `arm: column above bound`, as `penfac: beta above beta_min`"
+        )
+    return Need(line, *found.groups())
+
+
 def check(claim: Claim, arms: set[str]) -> None:
     """Refuse what names no arm of the study, or no measure."""
     if not isinstance(claim.words, str) or not isinstance(claim.where, str):
         raise ConfigError(f"claim {claim.words!r}: its words need to be text")
-    if claim.measure not in list(MEASURES):
-        listed = ", ".join(MEASURES)
-        raise ConfigError(f"measure {claim.measure!r}: is one of {listed}")
+    if not isinstance(claim.measure, str):
+        raise ConfigError(f"measure {claim.measure!r}: needs text")
+    for measure in claim.measures:
+        if measure not in MEASURES:
+            listed = ", ".join(MEASURES)
+            raise ConfigError(f"measure {measure!r}: is one of {listed}")
     if not claim.compare:
         raise ConfigError(f"{claim.words!r}: compares nothing")
     if not isinstance(claim.margin, int | float) or not 0 < claim.margin < 10:
         raise ConfigError(f"margin {claim.margin}: in standard deviations, above 0")
-    for comparison in claim.comparisons:
-        for side in comparison.sides:
-            if side.arm not in arms:
-                listed = ", ".join(sorted(arms))
-                raise ConfigError(
-                    f"{comparison.text!r}: {side.arm} is no arm; there are {listed}"
-                )
+    named = [(c.text, side.arm) for c in claim.comparisons for side in c.sides]
+    for text, arm in named + [(need.text, need.arm) for need in claim.conditions]:
+        if arm not in arms:
+            listed = ", ".join(sorted(arms))
+            raise ConfigError(f"{text!r}: {arm} is no arm; there are {listed}")
+    for comparison in claim.comparisons if claim.changes else ():
+        if len(comparison.sides) != 2:
+            raise ConfigError(f"{comparison.text!r}: changes compare two arms")

@@ -12,10 +12,11 @@ from penfac import stats
 from penfac.errors import ConfigError, CorruptFile
 from penfac.standing import status
 from penfac.studies import plan, verdicts
-from penfac.studies.claims import Side
+from penfac.studies.claims import Need, Side
 from penfac.studies.plan import Unit
 from penfac.studies.spec import Study
 
+ROUNDING = 1e-3  # relative: a float32 of 0.01 is not above 0.01
 GAITS = ("gait.gif", "gait.png", "strip.png")
 
 
@@ -34,6 +35,7 @@ class Seen(NamedTuple):
     error: str | None
     modes: dict[str, Judged]
     seconds: float
+    acting: dict[str, float] = {}  # noqa: RUF012  share of its updates, by condition
 
 
 def findings(
@@ -43,7 +45,8 @@ def findings(
     document = plan.read_document(folder)
     study, units = plan.study_of(document), plan.units(folder, document)
     plan.check_runs(units, mixed)
-    here = [see(unit) for unit in units]
+    needs = conditions(study)
+    here = [see(unit, needs) for unit in units]
     runs = here if elsewhere is None else with_others(here, elsewhere, study)
     states = [run.state for run in runs]
     arms = [arm.name for arm in study.arms]
@@ -87,10 +90,20 @@ def findings(
             for arm in study.arms
         ],
         "panels": [panel(env, arms, runs) for env in study.envs],
-        "claims": [
-            verdicts.judge(claim, study.envs, arms, looking(runs))
-            for claim in study.claims
+        "claims": judged_claims(study, runs),
+        "acting": [
+            {
+                "env": run.unit.env,
+                "arm": run.unit.arm,
+                "seed": run.unit.seed,
+                "condition": condition,
+                "share": share,
+            }
+            for run in runs
+            for condition, share in run.acting.items()
         ],
+        "paper_seeds": study.paper_seeds,
+        "paper_steps": study.paper_steps,
         "gaits": [
             {
                 "env": run.unit.env,
@@ -104,15 +117,77 @@ def findings(
     }
 
 
-def see(unit: Unit) -> Seen:
+def conditions(study: Study) -> tuple[Need, ...]:
+    """All that claims of the study rest on, each once."""
+    every = [need for claim in study.claims for need in claim.conditions]
+    return tuple(dict.fromkeys(every))
+
+
+def judged_claims(study: Study, runs: list[Seen]) -> list[dict[str, Any]]:
+    """The verdicts on a study's claims, each with its budget."""
+    arms = [arm.name for arm in study.arms]
+    found = [
+        verdicts.judge(claim, study.envs, arms, looking(runs), acted(runs))
+        for claim in study.claims
+    ]
+    for claim in found:
+        rows = [r for r in claim["comparisons"] if r["verdict"] != "not run"]
+        counts = [n for row in rows for n in row["n"]]
+        claim["seeds"] = min(counts, default=0)
+        claim["budget"] = budget(study, claim["seeds"])
+    return found
+
+
+def budget(study: Study, seeds: int) -> str:
+    """Of a verdict, against what the paper's own figure is made of."""
+    of_seeds = f" of the paper's {study.paper_seeds}" if study.paper_seeds else ""
+    of_steps = f" of the authors' {study.paper_steps:,}" if study.paper_steps else ""
+    return f"{seeds}{of_seeds} seeds, {study.steps:,}{of_steps} steps"
+
+
+def see(unit: Unit, needs: tuple[Need, ...] = ()) -> Seen:
     state, told = plan.state_of(unit), status(unit.path)
     error = str(told.get("error")) if state == "failed" else None
-    return Seen(unit, state, error, evaluated(unit.path), elapsed(unit.path))
+    own = [need for need in needs if need.arm == unit.arm]
+    shares = {need.text: share_above(unit, need) for need in own}
+    known = {text: share for text, share in shares.items() if share is not None}
+    modes, seconds = evaluated(unit.path), elapsed(unit.path)
+    return Seen(unit, state, error, modes, seconds, known)
+
+
+def share_above(unit: Unit, need: Need) -> float | None:
+    """In which share of a run's updates a column was above its bound; None where
+    nothing tells."""
+    file = unit.path / "progress.csv"
+    if not file.exists():
+        return None
+    bound = bound_of(unit, need) * (1 + ROUNDING)
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")[:-1]
+        rows = list(csv.DictReader(lines))
+        if not rows:
+            return None
+        return sum(float(row[need.column]) > bound for row in rows) / len(rows)
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, ValueError):
+        raise CorruptFile(
+            f"{file}: has no column {need.column} of numbers, which a claim rests on"
+        ) from None
+
+
+def bound_of(unit: Unit, need: Need) -> float:
+    """A number, or the setting of that name in the run's config."""
+    value = unit.document["config"].get(need.bound, need.bound)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{need.text!r}: {need.bound} is no number and no setting of {need.arm}"
+        ) from None
 
 
 def with_others(here: list[Seen], file: Path, study: Study) -> list[Seen]:
     """All seeds of both; a run that has finished or failed here is the one that counts."""
-    curves = read_curves(file)
+    curves, acting = read_curves(file), read_acting(file.with_name("acting.csv"))
     arms = {(run.unit.env, run.unit.arm): run.unit for run in here}
     for env, arm, _ in curves:
         if (env, arm) not in arms:
@@ -126,7 +201,8 @@ def with_others(here: list[Seen], file: Path, study: Study) -> list[Seen]:
             there = runs.setdefault(who, missing)
             if who in whole and there.state in ("missing", "running"):
                 modes = {"mean": whole[who]}
-                runs[who] = missing._replace(state="finished", modes=modes)
+                told = acting.get(who, {})
+                runs[who] = missing._replace(state="finished", modes=modes, acting=told)
     return list(runs.values())
 
 
@@ -184,6 +260,21 @@ def read_curves(file: Path) -> dict[tuple[str, str, int], Judged]:
     return curves
 
 
+def read_acting(file: Path) -> dict[tuple[str, str, int], dict[str, float]]:
+    """The acting.csv that stands beside a curves.csv: shares by run and condition."""
+    found: dict[tuple[str, str, int], dict[str, float]] = {}
+    if not file.is_file():
+        return found
+    try:
+        with file.open(encoding="utf-8", newline="") as lines:
+            for row in csv.DictReader(lines):
+                who = row["env"], row["arm"], int(row["seed"])
+                found.setdefault(who, {})[row["condition"]] = finite(row["share"])
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, ValueError):
+        raise CorruptFile(f"{file}: is not an acting.csv that penfac wrote") from None
+    return found
+
+
 def finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
@@ -223,6 +314,23 @@ def looking(runs: list[Seen]) -> verdicts.Look:
     return look
 
 
+def acted(runs: list[Seen]) -> verdicts.Act:
+    """How often a condition held in the runs that are judged, seeds alike."""
+
+    def act(env: str, need: Need) -> verdicts.Acted:
+        own = [
+            run
+            for run in runs
+            if (run.unit.env, run.unit.arm) == (env, need.arm)
+            and run.state in ("finished", "failed")
+        ]
+        known = [r.acting[need.text] for r in own if need.text in r.acting]
+        share = sum(known) / len(known) if known else None
+        return verdicts.Acted(share, len(known), len(own) - len(known))
+
+    return act
+
+
 def scores(runs: list[Seen], env: str, side: Side, measure: str) -> verdicts.Scores:
     own = [r for r in runs if (r.unit.env, r.unit.arm) == (env, side.arm)]
     found = {
@@ -242,8 +350,10 @@ def measured(judged: Judged, measure: str) -> float:
         return judged.returns[0]
     if measure == "final":
         return stats.final_score(judged.returns)
-    share = {"early": 0.25, "area": 1.0}[measure]
-    return stats.early_area(judged.steps, judged.returns, share)
+    share = 0.25 if measure == "early" else 1.0
+    area = stats.early_area(judged.steps, judged.returns, share)
+    # where the first return is 0 there is no size to measure by
+    return area / (abs(judged.returns[0]) or 1.0) if measure == "relative" else area
 
 
 def panel(env: str, arms: list[str], runs: list[Seen]) -> dict[str, Any]:

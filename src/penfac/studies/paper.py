@@ -4,27 +4,38 @@ Fidelity `authors`: their presets and their time-limit rule, what the figures st
 `tuned`: ours, each searched on other seeds than those a study reports.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from penfac import presets
 from penfac.algos import ALGORITHMS
-from penfac.configs import nearest
+from penfac.configs import known_fields, nearest
 from penfac.errors import ConfigError
 from penfac.studies.appendix import critic_error, dimensions
+from penfac.studies.arms import (
+    CHEETAH,
+    FIDELITIES,
+    HOPPER,
+    HUMANOID,
+    SEEDS,
+    STEPS,
+    arm,
+    config_of,
+)
 from penfac.studies.claims import Claim
+from penfac.studies.sentences import (
+    activations,
+    annealing,
+    constants,
+    learning_rate,
+    per_step,
+    small_steps,
+    step_size,
+)
 from penfac.studies.spec import Arm, Study, check
 
-FIDELITIES = ("authors", "tuned")
-HOPPER, CHEETAH, HUMANOID = (
-    f"Roboschool{robot}-v2" for robot in ("Hopper", "HalfCheetah", "Humanoid")
-)
-SEEDS = 60
 OUTPERFORMS = "PeNFAC outperforms DDPG and deterministic PPO during the testing phase."
-
-
-def arm(name: str, fidelity: str, algo: str = "penfac", note: str = "", **settings):
-    return Arm(name, algo, fidelity, settings, note)
 
 
 # --- Figures 1 to 3 ----------------------------------------------------------------------
@@ -63,6 +74,7 @@ def performance(name: str, env: str, figure: int) -> Callable[[str], Study]:
                     f"penfac above {b}" for b in ("ppo", "ddpg-ddrl", "ddpg-baselines")
                 ),
                 f"Sec. 6.1, Figure {figure}",
+                measure="final, area",
             )
         ]
         if env == HUMANOID:
@@ -85,6 +97,8 @@ def performance(name: str, env: str, figure: int) -> Callable[[str], Study]:
             f"Figure {figure}",
             fidelity,
             SEEDS,
+            paper_seeds=SEEDS,
+            paper_steps=STEPS,
         )
 
     return study
@@ -93,25 +107,60 @@ def performance(name: str, env: str, figure: int) -> Callable[[str], Study]:
 # --- Figure 4 ----------------------------------------------------------------------------
 
 
+def distinct(arms: dict[str, dict[str, Any]], fidelity: str) -> dict[str, dict]:
+    """Without arms whose config is that of an earlier one: nothing would be compared."""
+    configs: dict[Any, str] = {}
+    for name, own in arms.items():
+        configs.setdefault(config_of(fidelity, CHEETAH, **own), name)
+    return {name: arms[name] for name in configs.values()}
+
+
 def noted(name: str, fidelity: str) -> str:
-    if (name, fidelity) == ("no-batch-norm", "tuned"):
-        return (
-            "without the running statistics that `tuned` has in the place of batch norm"
-        )
-    return ""
+    notes = {
+        (
+            "no-batch-norm",
+            "tuned",
+        ): "without the running statistics that `tuned` has in "
+        "the place of batch norm, in both networks",
+        ("no-fitted-iteration", "tuned"): "one pass over the batch: "
+        f"{config_of('tuned', CHEETAH).minibatches} steps of Adam on the same targets",
+        ("no-fitted-iteration", "authors"): "one step of Adam on the whole batch",
+        ("no-trust-region", "tuned"): "the limit on the ratio of each sample stays",
+    }
+    return notes.get((name, fidelity), "")
+
+
+def spg_per_step(fidelity: str) -> Arm:
+    """SPG in the place of CAC, the actor updated at every time step (D31): with the
+    authors' settings wherever an update of one step has them."""
+    usual = known_fields(ALGORITHMS["spg"].config).keys() - {"actor_update"}
+    theirs = (
+        presets.preset("penfac", fidelity, CHEETAH) if fidelity == "authors" else {}
+    )
+    settings = {key: value for key, value in theirs.items() if key in usual}
+    note = "the actor and the critic updated at every time step"
+    return Arm("spg-per-step", "spg", "tuned", settings, note)
 
 
 def ablation(fidelity: str) -> Study:
-    arms = presets.arms("ablation")
+    arms = distinct(presets.arms("ablation"), fidelity)
     needed = ("no-lambda-returns", "no-fitted-iteration")
-    others = ("no-trust-region", "cacla-update", "no-batch-norm")
+    left_out = ("no-trust-region", "cac-update", "cacla-update", "no-batch-norm")
+    others = [name for name in left_out if name in arms]
     most = [f"penfac above {arm}" for arm in needed]
     most += [f"{other} above {arm}" for arm in needed for other in others]
+    # the arm of each rule: PeNFAC itself where that is its own
+    cac, cacla = (
+        name if name in arms else "penfac" for name in ("cac-update", "cacla-update")
+    )
     where = "Sec. 6.2, Figure 4"
     return Study(
         "fig4",
         "Which components of PeNFAC contribute the most",
-        tuple(arm(name, fidelity, note=noted(name, fidelity), **own) for name, own in arms.items()),
+        (
+            *(arm(name, fidelity, note=noted(name, fidelity), **own) for name, own in arms.items()),
+            spg_per_step(fidelity),
+        ),
         (CHEETAH,),
         (
             Claim(
@@ -132,149 +181,47 @@ def ablation(fidelity: str) -> Study:
                 measure="early",
             ),
             Claim(
-                "using SPG instead of CAC, the algorithm was not able to learn at all",
-                ("spg-update learns nothing",),
+                "We also tried updating the actor every timestep without taking into "
+                "account the sign of the advantage function (i.e., using SPG instead of "
+                "CAC), but the algorithm was not able to learn at all",
+                ("spg-per-step learns nothing",),
+                where,
+            ),
+            Claim(
+                "This also demonstrates that the CAC update is an essential component of "
+                "PenFAC",
+                (f"{cac} above spg-update",),
                 where,
             ),
             Claim(
                 "when learning from a batch, or inside a trust region, the CAC update "
                 "becomes better than CACLA's",
-                ("penfac above cacla-update",),
+                (f"{cac} above {cacla}",),
                 "Sec. 5.2, Figure 4",
             ),
             Claim(
-                "the trust region helps", ("penfac above no-trust-region",), where
+                "the trust region helps",
+                ("penfac above no-trust-region",),
+                where,
+                needs=("penfac: beta above beta_min",),
             ),
         ),
         "Which components of PeNFAC contribute the most to its performance?",
         "Figure 4",
         fidelity,
         SEEDS,
+        paper_seeds=SEEDS,
+        paper_steps=STEPS,
     )  # fmt: skip
-
-
-# --- what Sections 5 and 6 say besides ---------------------------------------------------
-
-
-def learning_rate(fidelity: str) -> Study:
-    """Ten times the step, with the trust region and without."""
-    default = ALGORITHMS["penfac"].config().actor_lr
-    usual = presets.preset("penfac", fidelity, CHEETAH).get("actor_lr", default)
-    large: dict[str, Any] = {"actor_lr": 10 * usual}
-    free: dict[str, Any] = {"trust_region": False}
-    return Study(
-        "learning-rate",
-        "The trust region against the actor's learning rate",
-        (
-            arm("trust", fidelity, actor_lr=usual),
-            arm("trust-large", fidelity, **large),
-            arm("free", fidelity, actor_lr=usual, **free),
-            arm("free-large", fidelity, **large, **free),
-        ),
-        (CHEETAH,),
-        (
-            Claim(
-                "The introduction of d_target mitigates the need to optimize the learning "
-                "rate for the update of the policy",
-                ("trust-large - trust above free-large - free",),
-                "Sec. 5.2",
-            ),
-        ),
-        "Does d_target make the learning rate matter less?",
-        "Sec. 5.2",
-        fidelity,
-        20,
-        500_000,
-    )
-
-
-def constants(fidelity: str) -> Study:
-    others: dict[str, dict[str, Any]] = {
-        "band-1.2": {"beta_band": 1.2},
-        "band-3": {"beta_band": 3.0},
-        "factor-1.2": {"beta_factor": 1.2},
-        "factor-4": {"beta_factor": 4.0},
-    }
-    return Study(
-        "constants",
-        "The constants 1.5 and 2 of beta's rule",
-        (arm("penfac", fidelity), *(arm(n, fidelity, **s) for n, s in others.items())),
-        (CHEETAH,),
-        (
-            Claim(
-                "Those hyper-parameters are usually not optimized because the learning is "
-                "not too sensitive to them",
-                tuple(f"{name} level with penfac" for name in others),
-                "Sec. 5.2",
-            ),
-        ),
-        "Do the constants of beta's rule matter?",
-        "Sec. 5.2",
-        fidelity,
-        20,
-        500_000,
-    )
-
-
-def per_step(fidelity: str) -> Study:
-    return Study(
-        "per-step",
-        "CAC and CACLA, one update a step",
-        (arm("cacla", "tuned", "cacla"), arm("cac", "tuned", "cac")),
-        (CHEETAH,),
-        (
-            Claim(
-                "the CAC update performs worse than the CACLA update in a setting where "
-                "the policy and the critic are updated at each timestep",
-                ("cacla above cac",),
-                "Sec. 5.2",
-            ),
-        ),
-        "Is CACLA better than CAC with one update a step?",
-        "Sec. 5.2",
-        fidelity,
-        20,
-        200_000,
-    )
-
-
-def activations(fidelity: str) -> Study:
-    ddpg = {"authors": "ddrl", "tuned": "tuned"}[fidelity]
-    algos = {"penfac": fidelity, "ppo": fidelity, "ddpg": ddpg}
-    relu = {algo: "relu" if algo == "ppo" else "leaky_relu" for algo in algos}
-    return Study(
-        "activations",
-        "ReLU against tanh",
-        tuple(
-            arm(f"{algo}-{short}", preset, algo, activation=word)
-            for algo, preset in algos.items()
-            for short, word in (("relu", relu[algo]), ("tanh", "tanh"))
-        ),
-        (CHEETAH,),
-        (
-            Claim(
-                "we found that ReLU was better for all of them except for PPO (where tanh "
-                "was better)",
-                (
-                    "penfac-relu above penfac-tanh",
-                    "ddpg-relu above ddpg-tanh",
-                    "ppo-tanh above ppo-relu",
-                ),
-                "Sec. 6.1",
-            ),
-        ),
-        "Which activation of the hidden units suits which algorithm?",
-        "Sec. 6.1",
-        fidelity,
-        20,
-        500_000,
-    )
 
 
 # --- the appendix ------------------------------------------------------------------------
 
 
 def nfac(fidelity: str) -> Study:
+    """Where the two rules of the actor are the same, the trust region is all there is."""
+    ours, theirs = (config_of(fidelity, HOPPER, algo) for algo in ("penfac", "nfac"))
+    alone = ours == dataclasses.replace(theirs, trust_region=ours.trust_region)
     return Study(
         "fig7",
         "PeNFAC against NFAC",
@@ -285,12 +232,15 @@ def nfac(fidelity: str) -> Study:
                 "PeNFAC is significantly better than NFAC",
                 ("penfac above nfac",),
                 "Appendix, Figure 7",
+                needs=("penfac: beta above beta_min",) if alone else (),
             ),
         ),
         "What do the trust region and the CAC update add to NFAC?",
         "Figure 7",
         fidelity,
         SEEDS,
+        paper_seeds=SEEDS,
+        paper_steps=STEPS,
     )
 
 
@@ -318,6 +268,8 @@ def ppo_judged(fidelity: str) -> Study:
         "Figure 8",
         fidelity,
         SEEDS,
+        paper_seeds=SEEDS,
+        paper_steps=STEPS,
     )
 
 
@@ -334,6 +286,9 @@ PAPER: dict[str, Callable[[str], Study]] = {
     "constants": constants,
     "per-step": per_step,
     "activations": activations,
+    "step-size": step_size,
+    "small-steps": small_steps,
+    "annealing": annealing,
 }
 
 

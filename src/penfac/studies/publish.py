@@ -20,6 +20,8 @@ def publish(found: dict[str, Any], into: Path) -> list[Path]:
         "report.md": markdown(found, list(figures)).encode(),
         "findings.json": json.dumps(found, indent=1, allow_nan=False).encode(),
         "curves.csv": curves(found).encode(),
+        "made.json": json.dumps(made(found), indent=1).encode(),
+        **({"acting.csv": acting(found).encode()} if found["acting"] else {}),
         **figures,
     }
     with storage(into):
@@ -28,6 +30,33 @@ def publish(found: dict[str, Any], into: Path) -> list[Path]:
     for name, data in files.items():
         home.write(name, data)
     return [into / name for name in files]
+
+
+def made(found: dict[str, Any]) -> dict[str, Any]:
+    """What made the curves: enough to judge them again (`penfac study claims`)."""
+    keys = (
+        "name", "fidelity", "command", "created", "penfac", "versions", "steps",
+        "eval_every", "eval_episodes", "seeds", "arms",
+    )  # fmt: skip
+    unfinished = [
+        [panel["env"], arm["arm"], run["seed"], run["state"]]
+        for panel in found["panels"]
+        for arm in panel["arms"]
+        for run in arm["seeds"]
+        if run["state"] != "finished"
+    ]
+    return {key: found[key] for key in keys} | {"unfinished": unfinished}
+
+
+def acting(found: dict[str, Any]) -> str:
+    """In which share of each run's updates the conditions of claims held."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["env", "arm", "seed", "condition", "share"])
+    for row in found["acting"]:
+        told = [row[key] for key in ("env", "arm", "seed", "condition")]
+        writer.writerow([*told, f"{row['share']:.4g}"])
+    return text.getvalue()
 
 
 def curves(found: dict[str, Any]) -> str:

@@ -17,6 +17,9 @@ from penfac.studies import claims
 from penfac.studies.claims import Claim
 
 OWN = ("algo", "preset", "note")  # words of an arm that are no settings
+BUDGET = (
+    "seeds", "steps", "eval_every", "eval_episodes", "paper_seeds", "paper_steps",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Study:
     steps: int = 1_000_000
     eval_every: int | None = None  # none: a twentieth of the steps
     eval_episodes: int = 10
+    paper_seeds: int | None = None  # what the paper's figure is made of
+    paper_steps: int | None = None
 
 
 def check(study: Study) -> Study:
@@ -72,7 +77,9 @@ def check(study: Study) -> Study:
             claims.check(claim, {arm.name for arm in study.arms})
         except ConfigError as error:
             raise ConfigError(f"{study.name}: {error}") from None
-        for env in set(claim.envs) - set(study.envs):
+        for env in {*claim.envs, *(e for pair in claim.changes for e in pair)} - set(
+            study.envs
+        ):
             raise ConfigError(f"{study.name}: {claim.words!r}: {env} is not in envs")
         for side in (s for c in claim.comparisons for s in c.sides):
             algo = next(a.algo for a in study.arms if a.name == side.arm)
@@ -95,7 +102,8 @@ def check_words(study: Study) -> None:
             raise ConfigError(f"{word!r}: a name needs letters, digits, . _ -")
     texts(study.name, "envs", study.envs)
     every = vars(study) | {"eval_every": study.eval_every or 1}
-    if len(numbers(study.name, every)) < 4:
+    needed = ("seeds", "steps", "eval_every", "eval_episodes")
+    if not set(needed) <= numbers(study.name, every).keys():
         raise ConfigError(f"{study.name}: needs seeds, steps and eval_episodes")
     for arm in study.arms:
         if not all(isinstance(w, str) for w in (arm.name, arm.preset, arm.note)):
@@ -176,7 +184,7 @@ def is_table(value: Any) -> bool:
 def numbers(name: str, table: dict[str, Any]) -> dict[str, int]:
     """Whole numbers, 1e6 among them."""
     found = {}
-    for key in ("seeds", "steps", "eval_every", "eval_episodes"):
+    for key in BUDGET:
         value = table.get(key)
         if value is None:
             continue
@@ -200,10 +208,22 @@ def claim(study: str, block: dict[str, Any]) -> Claim:
     if "compare" not in block:
         raise ConfigError(f'{study}: a claim needs compare = ["a above b", ...]')
     lines = texts(study, "compare", block["compare"])
-    envs = texts(study, "envs", block.get("envs", []))
-    told: dict[str, Any] = {"words": "; ".join(lines)}
-    told |= block | {"compare": lines, "envs": envs}
+    told: dict[str, Any] = {"words": "; ".join(lines)} | block | {"compare": lines}
+    for key in ("envs", "needs"):
+        told[key] = texts(study, key, block.get(key, []))
+    listed = block.get("changes", [])
+    if not isinstance(listed, list | tuple):
+        raise ConfigError(f"{study}: changes = {listed!r}: needs a list of pairs")
+    told["changes"] = tuple(pair(study, each) for each in listed)
     return Claim(**told)
+
+
+def pair(study: str, value: Any) -> tuple[str, str]:
+    """Two environments: from, to."""
+    found = texts(study, "changes", value)
+    if len(found) != 2:
+        raise ConfigError(f"{study}: changes = {value!r}: needs pairs of environments")
+    return found[0], found[1]
 
 
 def texts(study: str, key: str, value: Any) -> tuple[str, ...]:
@@ -234,10 +254,17 @@ def to_table(study: Study) -> dict[str, Any]:
 def of_table(table: dict[str, Any]) -> Study:
     """Back from JSON."""
     arms = tuple(Arm(**block) for block in table["arms"])
-    told: list[dict[str, Any]] = [
-        block | {key: tuple(block[key]) for key in ("compare", "envs")}
-        for block in table["claims"]
-    ]
-    listed = tuple(Claim(**block) for block in told)
+    listed = tuple(claim_of(block) for block in table["claims"])
     own: dict[str, Any] = {"arms": arms, "claims": listed, "envs": tuple(table["envs"])}
     return check(Study(**(table | own)))
+
+
+def claim_of(block: dict[str, Any]) -> Claim:
+    """Back from JSON, also from one that was written before claims had needs."""
+    keys = ("compare", "envs", "needs")
+    told: dict[str, Any] = dict(block)
+    told |= {key: tuple(block.get(key, ())) for key in keys}
+    told["changes"] = tuple(
+        (first, second) for first, second in told.get("changes", ())
+    )
+    return Claim(**told)

@@ -1,0 +1,183 @@
+"""Every sentence of the paper with its verdicts, made from the files of reports.
+
+A report leaves `curves.csv`, `made.json` and, where a claim rests on something,
+`acting.csv`: enough to judge today's claims by them again.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from penfac.algos import ALGORITHMS
+from penfac.errors import ConfigError, CorruptFile
+from penfac.request import completed
+from penfac.studies import plan
+from penfac.studies.claims import Claim
+from penfac.studies.findings import Seen, judged_claims, read_acting, read_curves
+from penfac.studies.paper import FIDELITIES, PAPER, paper_study
+from penfac.studies.plan import Unit
+from penfac.studies.spec import Study
+
+SHOWN = 3  # comparisons of a claim that are written out
+# settings that one way to collect alone reads
+UNREAD = {
+    "episodes": ("worlds", "steps_per_world"),
+    "steps": ("episodes_per_update", "min_steps_per_update"),
+}
+HEAD = """\
+# What the paper says, and what we see
+
+Every sentence of the paper that an experiment can test, the study that tests it
+(`penfac study show NAME`), and its verdict: holds, contradicted, not shown, not tested, or
+not run yet ([what they mean](studies.md#judging)). Seeds and steps stand beside those of the
+paper's figures, as far as it or its authors' program tells them. Verdicts are on seeds that
+no search has seen. "Earlier settings" are runs whose config differs from what the study runs
+today. This page is made by `penfac study claims --into docs/claims.md` from the files in
+`results/`.
+"""
+
+
+class Made(NamedTuple):
+    """What a report's files say of the runs they were made of."""
+
+    steps: int
+    arms: dict[str, dict[str, Any]]
+    runs: list[Seen]
+
+
+def claims_page(results: Path) -> str:
+    """The table as Markdown, a row a claim."""
+    if not results.is_dir():
+        raise ConfigError(f"{results}: no such folder; give the one that holds reports")
+    head = ["the paper says", "where", "study", "compared", *FIDELITIES]
+    rows = [row for name in PAPER for row in study_rows(name, results)]
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    rule = "|" + "---|" * len(head)
+    return "\n".join([HEAD, lines[0], rule, *lines[1:], ""])
+
+
+def study_rows(name: str, results: Path) -> list[list[str]]:
+    studies = {fidelity: paper_study(name, fidelity) for fidelity in FIDELITIES}
+    cells = {
+        fidelity: verdict_cells(study, read_made(results / f"{name}-{fidelity}"))
+        for fidelity, study in studies.items()
+    }
+    found = []
+    for k, claims in enumerate(
+        zip(*(study.claims for study in studies.values()), strict=True)
+    ):
+        said = claims[0].words, claims[0].where, f"`{name}`"
+        judged = [cells[fidelity][k] for fidelity in FIDELITIES]
+        found.append([*said, compared(claims), *judged])
+    return found
+
+
+def compared(claims: tuple[Claim, ...]) -> str:
+    """What is compared; of `tuned` too where its arms are others."""
+    first, *others = [lines(claim) for claim in claims]
+    told = [
+        f"{fidelity}: {other}"
+        for fidelity, other in zip(FIDELITIES[1:], others, strict=True)
+        if other != first
+    ]
+    return "; ".join([first, *told])
+
+
+def lines(claim: Claim) -> str:
+    listed = list(claim.compare)
+    if len(listed) > SHOWN:
+        listed = [*listed[: SHOWN - 1], f"and {len(listed) - SHOWN + 1} more"]
+    how = [] if claim.measure == "final" else [claim.measure]
+    if claim.changes:
+        (first, second), *others = claim.changes
+        more = f" and {len(others)} more" if others else ""
+        how.append(f"change from {first} to {second}{more}")
+    return "; ".join(listed) + (f" ({'; '.join(how)})" if how else "")
+
+
+# --- a report's files --------------------------------------------------------------------
+
+
+def read_made(folder: Path) -> Made | None:
+    """None where there is no report of that study."""
+    file = folder / "made.json"
+    if not file.is_file():
+        return None
+    curves, acting = folder / "curves.csv", folder / "acting.csv"
+    try:
+        made = json.loads(file.read_text(encoding="utf-8"))
+        states = {(e, a, s): state for e, a, s, state in made["unfinished"]}
+        arms = {arm["name"]: arm for arm in made["arms"]}
+        configs = {name: (arm["algo"], arm["config"]) for name, arm in arms.items()}
+        steps = int(made["steps"])
+    except (OSError, ValueError, LookupError, TypeError):
+        raise CorruptFile(f"{file}: is not a made.json that penfac wrote") from None
+    told, runs = read_acting(acting), []
+    for who, judged in read_curves(curves).items():
+        env, arm, seed = who
+        own: dict[str, Any] = {"config": configs[arm][1]} if arm in configs else {}
+        unit = Unit(env, arm, seed, curves, own)
+        state = states.get(who, "finished")
+        runs.append(Seen(unit, state, None, {"mean": judged}, 0.0, told.get(who, {})))
+    return Made(steps, arms, runs)
+
+
+# --- verdicts ----------------------------------------------------------------------------
+
+
+def verdict_cells(study: Study, made: Made | None) -> list[str]:
+    if made is None:
+        return ["not run yet"] * len(study.claims)
+    found = judged_claims(replace(study, steps=made.steps), made.runs)
+    return [
+        cell(study, claim, verdict, made)
+        for claim, verdict in zip(study.claims, found, strict=True)
+    ]
+
+
+def cell(study: Study, claim: Claim, found: dict[str, Any], made: Made) -> str:
+    """The verdict, its budget, and all that a reader must know with it."""
+    if found["verdict"] == "not run":
+        return "not run yet"
+    of_seeds = f" of {study.paper_seeds}" if study.paper_seeds else ""
+    of_steps = f" of {short(study.paper_steps)}" if study.paper_steps else ""
+    told = [f"{found['seeds']}{of_seeds} seeds, {short(made.steps)}{of_steps} steps"]
+    if len(found["measures"]) > 1:
+        told.append(", ".join(f"{m} {v}" for m, v in found["measures"].items()))
+    verdicts = [row["verdict"] for row in found["comparisons"]]
+    if "not run" in verdicts:
+        told.append(f"{verdicts.count('not run')} of {len(verdicts)} not run")
+    if any("not known" in warning for warning in found["warnings"]):
+        what = " and ".join(f"{n.column} above {n.bound}" for n in claim.conditions)
+        told.append(f"whether {what} is not known")
+    if differ(study, claim, made):
+        told.append("earlier settings")
+    return f"{found['verdict']} ({'; '.join(told)})"
+
+
+def differ(study: Study, claim: Claim, made: Made) -> bool:
+    """Whether an arm that the claim compares has another config today."""
+    document = plan.make_document(study, (0, 1), "auto", "")
+    named = {side.arm for c in claim.comparisons for side in c.sides}
+    for arm in (arm for arm in study.arms if arm.name in named & made.arms.keys()):
+        there = made.arms[arm.name]
+        today = plan.arm_request(study, study.envs[0], arm, document)["config"]
+        then = completed(ALGORITHMS[arm.algo], there["config"])
+        if there["algo"] != arm.algo or read_by(today) != read_by(then):
+            return True
+    return False
+
+
+def read_by(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings that a run reads."""
+    unread = UNREAD.get(config.get("collect", ""), ())
+    return {key: value for key, value in config.items() if key not in unread}
+
+
+def short(steps: int) -> str:
+    """20M, 500k, 2k; other numbers as they are."""
+    for size, letter in ((10**6, "M"), (10**3, "k")):
+        if steps % size == 0:
+            return f"{steps // size}{letter}"
+    return str(steps)
