@@ -76,3 +76,16 @@ def padded(rows: Any, minibatches: int) -> Any:
     return jax.tree.map(
         lambda x: jnp.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)), rows
     )
+
+
+def passed(step, carry, rows, mask, key: PRNGKeyArray, minibatches: int):
+    """One pass over a batch: `step(carry, rows)` for each of its minibatches."""
+    if minibatches == 1:
+        return step(carry, rows)
+    rows = padded(rows, minibatches)
+    parts = dealt(key, padded(mask, minibatches), minibatches)
+
+    def next_step(carry, part):
+        return step(carry, jax.tree.map(lambda x: x[part], rows)), None
+
+    return jax.lax.scan(next_step, carry, parts)[0]
