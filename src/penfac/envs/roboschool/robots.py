@@ -35,10 +35,13 @@ class Physics(NamedTuple):
     line_search: int = 20  # at most; with 8 the Humanoid blows up under random torques
     drag: float = 0.04  # Bullet's on every link: -0.04 m v (1 + |v|), and so the torque
     self_contact: bool = True
-    # Bullet undoes so much of an overlap of two limbs within one sub-step; softer, a
-    # reset that puts the feet into each other (one in four) throws the legs apart less
+    # Bullet undoes so much of an overlap of two feet within one sub-step; softer, a
+    # reset that puts them into each other (one in four) throws the legs apart less
     undo: float = 0.9
     firm: float = 0.99  # impedance of that; with 0.999 meeting limbs may blow up
+    stop: float = (
+        0.95  # ... of limits that only stop: random actions pay as they should
+    )
 
 
 class Sensors(NamedTuple):
@@ -98,6 +101,7 @@ def build(robot: Robot, physics: Physics = DEFAULT) -> Machine:
     return Machine(robot, physics, spec.compile(), sensors)
 
 
+NO_SPRING = 1e-3  # 1/s^2: MuJoCo wants both numbers negative
 CART_FORCE = 100.0  # N at action 1
 CART_REACH = 1.0  # m
 
@@ -117,7 +121,7 @@ def _body(parent: Any, body: Body, robot: Robot, physics: Physics) -> Any:
             pos=hinge.at,
             armature=physics.armature,
             damping=physics.damping,
-            **_limit(low, high, physics),
+            **_limit(low, high, robot, physics),
         )
     if body.name == "pole":
         made.add_joint(name="hinge", type=mujoco.mjtJoint.mjJNT_HINGE, axis=(0, 1, 0))
@@ -137,16 +141,20 @@ def _root(made: Any, robot: Robot, physics: Physics) -> None:
         made.add_joint(name="root_z", type=slide, axis=(0, 0, 1))
         made.add_joint(name="root_y", type=hinge, axis=(0, 1, 0))
     else:
-        reach = _limit(-CART_REACH, CART_REACH, physics)
+        reach = _limit(-CART_REACH, CART_REACH, robot, physics)
         made.add_joint(name="slider", type=slide, axis=(1, 0, 0), **reach)
 
 
-def _limit(low: float, high: float, physics: Physics) -> dict[str, Any]:
+def _limit(low: float, high: float, robot: Robot, physics: Physics) -> dict[str, Any]:
+    law = ((physics.limit_time, 1), physics.impedance)
+    if robot.only_stops:  # all speed is gone after one sub-step, and there is no spring
+        firm = physics.stop
+        law = ((-NO_SPRING, -firm / physics.sub_step), (firm, firm, 0.001))
     return {
         "limited": mujoco.mjtLimited.mjLIMITED_TRUE,
         "range": (low, high),
-        "solref_limit": (physics.limit_time, 1),
-        "solimp_limit": (*physics.impedance, 0.5, 2),
+        "solref_limit": law[0],
+        "solimp_limit": (*law[1], 0.5, 2),
     }
 
 
@@ -182,21 +190,31 @@ def _touch(robot: Robot, physics: Physics) -> dict[str, Any]:
 
 
 def _may_touch(spec: Any, robot: Robot, a: str, b: str, physics: Physics) -> None:
-    """Two limbs meet as in Bullet: after one sub-step of h the overlap `d` goes back at
-    undo d / h, and what was the speed into each other is 0."""
     bodies = {body.name: body for body in robot.bodies}
-    slide, h, firm = robot.friction, physics.sub_step, physics.firm
-    for i in range(len(bodies[a].geoms)):
-        for j in range(len(bodies[b].geoms)):
+    slide = robot.friction
+    for i, one in enumerate(bodies[a].geoms):
+        for j, other in enumerate(bodies[b].geoms):
+            spheres = one.a == one.b and other.a == other.b
+            law = _apart(physics) if spheres else _touch(robot, physics)
             spec.add_pair(
                 geomname1=f"{a}_{i}",
                 geomname2=f"{b}_{j}",
                 condim=3,
                 friction=(slide, slide, 0.005, 0.0001, 0.0001),
-                # negative numbers are stiffness and damping as they are
-                solref=(-physics.undo * firm / h**2, -firm / h),
-                solimp=(firm, firm, 0.001, 0.5, 2),
+                solref=law["solref"],
+                solimp=law["solimp"],
             )
+
+
+def _apart(physics: Physics) -> dict[str, Any]:
+    """How two feet meet in Bullet: after one sub-step of h an overlap d goes back at
+    undo d / h. Capsules stay soft: deep in each other they would throw the robot up."""
+    h, firm = physics.sub_step, physics.firm
+    return {
+        # negative numbers are stiffness and damping as they are
+        "solref": (-physics.undo * firm / h**2, -firm / h),
+        "solimp": (firm, firm, 0.001, 0.5, 2),
+    }
 
 
 def _motor(spec: Any, joint: str, torque: float) -> None:
