@@ -95,7 +95,7 @@ class CpuEngine:
         sub-step. Angles of joints with long axes are put right after each of them."""
         if self.excess is None:
             return self.bare(physics, ctrl, wrench, sub_steps)
-        m, last = self.nu, 1 + self.nq
+        m, last, sensors = self.nu, 1 + self.nq, physics[:, :0]
         for _ in range(sub_steps):
             physics, sensors = self.bare(physics, ctrl, wrench, 1)
             physics[:, last - m : last] -= self.excess * physics[:, -m:]
