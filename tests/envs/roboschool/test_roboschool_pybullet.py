@@ -13,11 +13,11 @@ import pytest
 from tests.faults.commands import TINY, command_alone
 
 from penfac.envs.roboschool.cpu import START_TIME, CpuEngine, Worlds
-from penfac.envs.roboschool.robots import Physics
+from penfac.envs.roboschool.robots import Physics, axis_lengths
 from penfac.envs.roboschool.task import Scene, WalkerTask, make_task, rotate
 
 pytest.importorskip("pybullet_envs_gymnasium")
-pybullet_data = pytest.importorskip("pybullet_data")
+pybullet = pytest.importorskip("pybullet")
 pytestmark = pytest.mark.slow
 
 WALKERS = ("Hopper", "Walker2d", "HalfCheetah", "Ant", "Humanoid")
@@ -82,18 +82,18 @@ class Peer(NamedTuple):
             )
             self.bullet.resetBaseVelocity(self.body, speed, rotate(turn, spin))
         m = task.joints
-        for j, q, v in zip(self.hinges(), qpos[-m:], qvel[-m:], strict=True):
+        # qvel is the speed of a link; the angle's is less where an axis is longer than 1
+        speeds = qvel[-m:] / axis_lengths(task.machine.robot)
+        for j, q, v in zip(self.hinges(), qpos[-m:], speeds, strict=True):
             reset(self.body, j, q, v)
         # link poses are cached: have them worked out anew
         self.bullet.getLinkState(self.body, 0, computeForwardKinematics=1)
 
 
-def open_peer(name: str, model: str | None = None) -> Peer:
+def open_peer(name: str) -> Peer:
     """The floor is among the parts whose mean is taken only from the second reset on, so
-    it is reset twice. `model` is a file to load instead of Bullet's own."""
+    it is reset twice."""
     env = gymnasium.make(f"{name.replace('2d', '2D')}BulletEnv-v0")
-    if model is not None:
-        env.unwrapped.robot.model_xml = model
     for seed in range(2):
         env.reset(seed=seed)
     return Peer(env, make_task(name, "bullet"))
@@ -255,10 +255,9 @@ def test_a_pendulum_is_seen_and_paid_as_pybullet_does(name, monkeypatch):
 # --- motion in the air --------------------------------------------------------------------
 
 
-def fly(peer: Peer, seed: int, push: float, rest: int = 0) -> np.ndarray:
+def fly(peer: Peer, seed: int, push: float) -> np.ndarray:
     """Largest difference of each joint's angle to Bullet's in six control steps of
-    constant torques, metres above the floor, without drag, armature or damping; the last
-    `rest` motors rest."""
+    constant torques, metres above the floor, without drag, armature or damping."""
     bare = Physics(drag=0.0, armature=0.0, damping=0.0)
     task = make_task(peer.task.machine.robot.name, "bullet", bare)
     engine, m, rng = (
@@ -274,7 +273,6 @@ def fly(peer: Peer, seed: int, push: float, rest: int = 0) -> np.ndarray:
         yaw = rng.uniform(-3, 3)
         qpos[2:7] = 5, np.cos(yaw / 2), 0, 0, np.sin(yaw / 2)
     action = rng.uniform(-push, push, m)
-    action[m - rest :] = 0
     flags = np.zeros((1, len(task.machine.robot.feet)), bool)
     physics = np.concatenate([[START_TIME], qpos, qvel])[None]
     worlds = Worlds(physics, sensors_of(task, qpos, qvel)[None], flags)
@@ -305,60 +303,148 @@ def test_a_planar_robot_flies_as_in_bullet(peer, name, push):
         assert fly(peer, seed, push).max() < 1e-4
 
 
-@pytest.mark.parametrize("name", ["Humanoid"])
-def test_the_humanoid_flies_as_in_bullet_with_its_arms_at_rest(peer, name):
-    """Legs and abdomen to 1e-4 rad. Arms to 0.05 rad only: Bullet keeps the axes of
-    shoulders and elbows as long as they are written, so the arms push on the torso, and
-    it on them, by a factor that unit axes cannot have."""
+@pytest.mark.parametrize(("name", "push"), [("Ant", 0.2), ("Humanoid", 0.05)])
+def test_a_free_robot_flies_as_in_bullet(peer, name, push):
+    """All joints to 1e-4 rad, the Ant's ankles and the Humanoid's arms among them: their
+    axes are longer than 1, so their links move faster than their angles."""
+    assert axis_lengths(peer.task.machine.robot).max() > 1.4
     for seed in range(5):
-        apart = fly(peer, seed, 0.05, rest=6)
-        assert apart[:-6].max() < 1e-4
-        assert apart[-6:].max() < 0.05
+        assert fly(peer, seed, push).max() < 1e-4
+
+
+# --- limbs that meet ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["Humanoid"])
+def test_feet_strike_limbs_where_bullet_says(peer, name):
+    """Over random poses, and first ones of episodes with their feet side by side, the
+    number of feet that touch another limb is that of Bullet's contact points, unless one
+    is within 0.1 mm of where it changes."""
+    task, rng, links = peer.task, np.random.default_rng(4), peer.links()
+    feet = [links[foot] for foot in task.machine.robot.feet]
+    found = []
+    for k in range(1000):
+        qpos, qvel = any_state(task, rng)
+        qpos[2] += 3
+        if k % 2:
+            qpos[-17:] = rng.uniform(-0.1, 0.1, 17)
+        peer.put(qpos, qvel)
+        peer.bullet.performCollisionDetection()
+        points = peer.bullet.getContactPoints(peer.body, peer.body)
+        struck = {link for point in points for link in (point[3], point[4])}
+        sensors = sensors_of(task, qpos, qvel)
+        if task.strikes(np, sensors, -1e-4) == task.strikes(np, sensors, 1e-4):
+            assert task.strikes(np, sensors) == len(struck & set(feet))
+            found.append(len(struck & set(feet)))
+    assert len(found) > 980
+    assert {0, 1, 2} <= set(found)
+
+
+@pytest.mark.parametrize("name", ["Humanoid"])
+def test_feet_that_begin_in_each_other_fly_apart_as_in_bullet(peer, name):
+    """Bullet undoes 0.9 of an overlap in its first sub-step and the legs keep that speed:
+    how far apart the feet are after one control step, to a quarter."""
+    task, rng = peer.task, np.random.default_rng(5)
+    engine, links, ratios = CpuEngine(task, threads=0), peer.links(), []
+
+    def apart(ends) -> float:
+        return float(np.linalg.norm(np.subtract(*ends)))
+
+    while len(ratios) < 20:
+        qpos = task.initial(np, rng.random(task.draws))
+        qpos[2] += 3
+        still = np.zeros(engine.nv)
+        sensors = sensors_of(task, qpos, still)
+        centres = sensors.reshape(-1, 3)[task.foot_ends[:, 0]]
+        if not 0.06 < apart(centres) < 0.14:
+            continue
+        state = np.concatenate([[START_TIME], qpos, still])[None]
+        ours, _ = engine.play(state, 0.0, 0.0, task.sub_steps)
+        last = sensors_of(task, ours[0, 1 : 1 + engine.nq], still)
+        peer.put(qpos, still)
+        peer.inner.robot.apply_action(np.zeros(task.joints))
+        peer.inner.scene.global_step()
+        theirs = []
+        for foot in task.machine.robot.feet:
+            at = peer.bullet.getLinkState(peer.body, links[foot], 0, 1)
+            theirs.append(at[4] + np.array(rotate(np.array(at[5])[[3, 0, 1, 2]], UP)))
+        mine = apart(last.reshape(-1, 3)[task.foot_ends[:, 0]]) - apart(centres)
+        ratios.append(mine / (apart(theirs) - apart(centres)))
+    engine.close()
+    assert 0.75 < np.mean(ratios) < 1.25, ratios
+
+
+UP = np.array([0, 0, 0.1])  # the centre of a foot's sphere above the origin of its body
+
+
+# --- joints beyond their limits -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["Ant"])
-def test_the_ant_flies_nearly_as_in_bullet(peer, name):
-    """Within 0.02 rad of 0.3 rad travelled: its ankles' axes are sqrt(2) long in Bullet,
-    which turns the ankles half as fast (the motors know that) but pushes back on the body
-    by another factor (nothing can know that)."""
-    for seed in range(5):
-        assert fly(peer, seed, 0.2).max() < 0.02
+def test_an_ant_that_does_nothing_ends_as_in_bullet(peer, name):
+    """Its ankles begin beyond their limits and nothing pushes them back, so it falls on
+    its belly: in the same control step, give or take one."""
+    task, rng = peer.task, np.random.default_rng(6)
+    engine = CpuEngine(task, threads=0)
+    for _ in range(3):
+        u = rng.random((1, task.draws))
+        worlds, _ = engine.start(u)
+        peer.env.reset()
+        peer.put(task.initial(np, u[0]), np.zeros(engine.nv))
+        ends = [0, 0]
+        for t in range(1, 41):
+            worlds, moment, _ = engine.step(worlds, np.zeros((1, task.joints)))
+            done = peer.inner.step(np.zeros(task.joints, np.float32))[2]
+            for k, over in enumerate((moment.terminated[0], done)):
+                ends[k] = ends[k] or t * bool(over)
+        assert min(ends) > 0
+        assert abs(ends[0] - ends[1]) <= 1
+    engine.close()
 
 
-def unit_axes(source: Path, folder: Path) -> Path:
-    """A model file with every axis at unit length."""
+# --- policies that others learned on Roboschool -----------------------------------------------
 
-    def shorten(found: re.Match) -> str:
-        axis = np.array(found[1].split(), float)
-        return 'axis="{} {} {}"'.format(*axis / np.linalg.norm(axis))
 
-    target = folder / source.name
-    target.write_text(re.sub('axis="([^"]+)"', shorten, source.read_text()))
-    return target
+def published(name: str) -> list[np.ndarray]:
+    """Weights and biases of three layers, read from an example that comes with PyBullet."""
+    examples = Path(pybullet.__file__).parent / "pybullet_envs" / "examples"
+    text = (examples / f"enjoy_TF_{name}.py").read_text()
+    layers = []
+    for layer in ("dense1", "dense2", "final"):
+        for kind in ("w", "b"):
+            rest = text.split(f"weights_{layer}_{kind} = ")[1].split("weights_")[0]
+            rest = re.split(r"# yapf|if __name__", rest)[0]
+            found = re.findall(r"[-+]?\d+\.\d*(?:e[-+]?\d+)?", rest)
+            layers.append(np.array(found, float))
+    return [
+        w if k % 2 else w.reshape(-1, len(layers[k + 1])) for k, w in enumerate(layers)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("name", "model", "push"),
-    [("Ant", "ant.xml", 0.2), ("Humanoid", "humanoid_symmetric.xml", 0.05)],
+    ("name", "policy", "least"),
+    [
+        ("Humanoid", "HumanoidFlagrunHarderBulletEnv_v1_2017jul", 3200),
+        ("Ant", "AntBulletEnv_v0_2017may", 1500),
+    ],
 )
-def test_nothing_but_the_length_of_axes_sets_flights_apart(name, model, push, tmp_path):
-    """With unit axes in Bullet's own file, and its motors weaker by the square of the
-    length as ours are, all joints of both agree to 1e-4 rad."""
-    source = Path(pybullet_data.getDataPath()) / "mjcf" / model
-    peer = open_peer(name, str(unit_axes(source, tmp_path)))
-    robot = peer.inner.robot
-    axes = [h.axis for body in peer.task.machine.robot.bodies for h in body.joints]
-    length2 = [float(np.dot(axis, axis)) for axis in axes]
-    if name == "Humanoid":
-        robot.motor_power = [
-            power / k for power, k in zip(robot.motor_power, length2, strict=True)
-        ]
-    else:
-        for joint, k in zip(robot.ordered_joints, length2, strict=True):
-            joint.power_coef = joint.power_coef / k
-    for seed in range(5):
-        assert fly(peer, seed, push).max() < 1e-4
-    peer.env.close()
+def test_a_policy_learned_on_roboschool_walks_here(name, policy, least):
+    """Roboschool 1.0.49 itself pays them 3 367 and 1 824; with axes of unit length it
+    pays 1 313 and 606."""
+    layers, task = published(policy), make_task(name)
+    engine, rng = CpuEngine(task, threads=0), np.random.default_rng(0)
+    worlds, obs = engine.start(rng.random((8, task.draws)))
+    earned, alive = np.zeros(8), np.ones(8, bool)
+    for _ in range(1000):
+        x = obs.astype(float)
+        for k in (0, 2, 4):
+            x = np.maximum(x, 0) if k else x
+            x = x @ layers[k] + layers[k + 1]
+        worlds, moment, _ = engine.step(worlds, x)
+        obs, earned = moment.obs, earned + alive * moment.reward
+        alive &= ~moment.terminated
+    engine.close()
+    assert earned.mean() > least
 
 
 # --- masses -------------------------------------------------------------------------------
@@ -385,7 +471,7 @@ def test_every_link_weighs_what_bullet_makes_of_it(peer, name):
 @pytest.mark.parametrize("name", WALKERS)
 def test_limits_and_motors_are_pybullet_s(peer, name):
     """The range that the observation is scaled by, and the torque at action 1, over the
-    square of the length of Bullet's axis."""
+    length of Bullet's axis."""
     robot = peer.task.machine.robot
     hinges = [hinge for body in robot.bodies for hinge in body.joints]
     torques = []
@@ -398,9 +484,9 @@ def test_limits_and_motors_are_pybullet_s(peer, name):
         torques.append(peer.inner.robot.power * own.power_coef)
     if name == "Humanoid":
         torques = peer.inner.robot.power * np.array(peer.inner.robot.motor_power)
-    length2 = np.array([np.dot(hinge.axis, hinge.axis) for hinge in hinges])
+    length = np.array([np.linalg.norm(hinge.axis) for hinge in hinges])
     gear = peer.task.machine.model.actuator_gear[:, 0]
-    np.testing.assert_allclose(gear * length2, torques)
+    np.testing.assert_allclose(gear * length, torques)
 
 
 def test_the_cart_and_pole_weigh_what_bullet_makes_of_them():

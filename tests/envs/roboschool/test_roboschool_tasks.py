@@ -62,6 +62,12 @@ def any_state(task, rng) -> tuple[np.ndarray, np.ndarray]:
     return qpos, qvel
 
 
+def lengths(task) -> np.ndarray:
+    """[m] of the axes as the tables write them."""
+    bodies = task.machine.robot.bodies
+    return np.linalg.norm([h.axis for body in bodies for h in body.joints], axis=1)
+
+
 def standing(task) -> np.ndarray:
     """qpos of the first pose without its noise."""
     return task.initial(np, np.full(task.draws, 0.5))
@@ -307,7 +313,7 @@ def test_effort_is_paid_for_as_it_was_asked(tasks, name):
     state = any_state(task, rng)
     action = rng.uniform(-3, 3, task.joints)
     terms = judged(task, *state, action=action).terms
-    speeds = 0.1 * state[1][-task.joints :]
+    speeds = 0.1 * state[1][-task.joints :] / lengths(task)
     power = -2.0 * factor * np.mean(np.abs(action * speeds))
     assert terms["electricity"] == pytest.approx(power)
     assert terms["stall_torque"] == pytest.approx(-0.1 * factor * np.mean(action**2))
@@ -411,7 +417,7 @@ def test_foot_flags_are_seen_one_step_late(tasks, name):
 
 def test_a_foot_strikes_what_mujoco_finds_near(tasks):
     """Each foot of the Humanoid against every limb but its own leg, by MuJoCo's distance
-    of geoms, on random states."""
+    of geoms, on random states; spheres touch when they overlap."""
     task, rng = tasks("Humanoid"), np.random.default_rng(10)
     model, robot = task.machine.model, task.machine.robot
     geoms = {body.name: len(body.geoms) for body in robot.bodies}
@@ -428,12 +434,13 @@ def test_a_foot_strikes_what_mujoco_finds_near(tasks):
                 if limb.endswith("_arm") or not limb.startswith(own)
                 for k in range(geoms[limb])
             ]
-            foot_geom = model.geom(f"{foot}_0").id
+            foot_geom, ball = model.geom(f"{foot}_0").id, mujoco.mjtGeom.mjGEOM_SPHERE
             gap = min(
                 mujoco.mj_geomDistance(model, data, foot_geom, other, 10, None)
+                - (0 if model.geom_type[other] == ball else near)
                 for other in others
             )
-            struck, edge = struck + (gap < near), min(edge, abs(gap - near))
+            struck, edge = struck + (gap < 0), min(edge, abs(gap))
         if edge > 1e-6:
             assert task.strikes(np, data.sensordata) == struck
             counts.append(struck)

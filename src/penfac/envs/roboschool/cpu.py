@@ -15,6 +15,7 @@ import numpy as np
 from mujoco.rollout import Rollout
 
 from penfac.envs.roboschool.drag import drag, drag_coefficients
+from penfac.envs.roboschool.robots import excess_turn
 from penfac.envs.roboschool.task import (
     Moment,
     Scene,
@@ -56,6 +57,7 @@ class CpuEngine:
         self.drag = drag_coefficients(task.machine)
         self.nq, self.nv, self.nu = self.model.nq, self.model.nv, self.model.nu
         self.elapsed = task.sub_steps * self.model.opt.timestep
+        self.excess = excess_turn(task.machine)
         self.buffers: dict[int, Buffers] = {}  # by sub-steps
 
     def start(self, u: np.ndarray) -> tuple[Worlds, np.ndarray]:
@@ -89,8 +91,20 @@ class CpuEngine:
     def play(
         self, physics: np.ndarray, ctrl: Any, wrench: Any, sub_steps: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The bare engine: motors [W, 1, nu] and forces on bodies [W, 1, 6 bodies], the
-        same in every sub-step."""
+        """Motors [W, 1, nu] and forces on bodies [W, 1, 6 bodies], the same in every
+        sub-step. Angles of joints with long axes are put right after each of them."""
+        if self.excess is None:
+            return self.bare(physics, ctrl, wrench, sub_steps)
+        m, last, sensors = self.nu, 1 + self.nq, physics[:, :0]
+        for _ in range(sub_steps):
+            physics, sensors = self.bare(physics, ctrl, wrench, 1)
+            physics[:, last - m : last] -= self.excess * physics[:, -m:]
+        return physics, sensors
+
+    def bare(
+        self, physics: np.ndarray, ctrl: Any, wrench: Any, sub_steps: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The engine as MuJoCo has it, every angle at the speed in qvel."""
         count, held = len(physics), self.buffers.get(sub_steps)
         if held is None or len(held.models) < count:
             self.buffers[sub_steps] = held = Buffers.of(self, count, sub_steps)

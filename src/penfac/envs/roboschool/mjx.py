@@ -21,6 +21,7 @@ from jax import Array
 from penfac.envs.base import JaxEnv, Outcome
 from penfac.envs.roboschool.drag import drag, drag_coefficients
 from penfac.envs.roboschool.registration import HORIZON, IDS
+from penfac.envs.roboschool.robots import excess_turn
 from penfac.envs.roboschool.task import Scene, Task, make_task
 from penfac.types import EnvSpec
 
@@ -96,6 +97,7 @@ class Physics(NamedTuple):
     at_rest: Any  # mjx.Data to fill in
     sites: np.ndarray  # which sites the sensors are about, in order
     drag: np.ndarray
+    excess: np.ndarray | None  # how far MuJoCo turns joints with long axes too far
 
     @classmethod
     def of(cls, task: Task, iterations: int | None = None) -> "Physics":
@@ -112,6 +114,7 @@ class Physics(NamedTuple):
             mjx.make_data(c_model),
             sites,
             drag_coefficients(task.machine),
+            excess_turn(task.machine),
         )
 
     @jax.default_matmul_precision("highest")
@@ -159,4 +162,8 @@ class Physics(NamedTuple):
             mjx.full_m(model, data) + damping, data.qfrc_smooth + data.qfrc_constraint
         )
         moved = mjx.euler(model, data.replace(qacc=qacc))
-        return Motion(moved.qpos, moved.qvel, data.qacc, data.sensordata)
+        qpos = moved.qpos
+        if self.excess is not None:
+            m = self.task.joints
+            qpos = qpos.at[-m:].add(-self.excess * moved.qvel[-m:])
+        return Motion(qpos, moved.qvel, data.qacc, data.sensordata)

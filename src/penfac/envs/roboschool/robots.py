@@ -35,6 +35,13 @@ class Physics(NamedTuple):
     line_search: int = 20  # at most; with 8 the Humanoid blows up under random torques
     drag: float = 0.04  # Bullet's on every link: -0.04 m v (1 + |v|), and so the torque
     self_contact: bool = True
+    # Bullet undoes so much of an overlap of two feet within one sub-step; softer, a
+    # reset that puts them into each other (one in four) throws the legs apart less
+    undo: float = 0.9
+    firm: float = 0.99  # impedance of that; with 0.999 meeting limbs may blow up
+    stop: float = (
+        0.95  # ... of limits that only stop: random actions pay as they should
+    )
 
 
 class Sensors(NamedTuple):
@@ -83,7 +90,8 @@ def build(robot: Robot, physics: Physics = DEFAULT) -> Machine:
     for body in robot.bodies:
         made[body.name] = _body(made[body.parent], body, robot, physics)
         for hinge in body.joints:
-            _motor(spec, hinge.name, hinge.torque)
+            # the torque of an angle is `length` times that of the speed in the model
+            _motor(spec, hinge.name, hinge.torque / hinge.length)
     if robot.root == "slider":
         _motor(spec, "slider", CART_FORCE)
     if physics.self_contact:
@@ -93,6 +101,7 @@ def build(robot: Robot, physics: Physics = DEFAULT) -> Machine:
     return Machine(robot, physics, spec.compile(), sensors)
 
 
+NO_SPRING = 1e-3  # 1/s^2: MuJoCo wants both numbers negative
 CART_FORCE = 100.0  # N at action 1
 CART_REACH = 1.0  # m
 
@@ -112,7 +121,7 @@ def _body(parent: Any, body: Body, robot: Robot, physics: Physics) -> Any:
             pos=hinge.at,
             armature=physics.armature,
             damping=physics.damping,
-            **_limit(low, high, physics),
+            **_limit(low, high, robot, physics),
         )
     if body.name == "pole":
         made.add_joint(name="hinge", type=mujoco.mjtJoint.mjJNT_HINGE, axis=(0, 1, 0))
@@ -132,16 +141,20 @@ def _root(made: Any, robot: Robot, physics: Physics) -> None:
         made.add_joint(name="root_z", type=slide, axis=(0, 0, 1))
         made.add_joint(name="root_y", type=hinge, axis=(0, 1, 0))
     else:
-        reach = _limit(-CART_REACH, CART_REACH, physics)
+        reach = _limit(-CART_REACH, CART_REACH, robot, physics)
         made.add_joint(name="slider", type=slide, axis=(1, 0, 0), **reach)
 
 
-def _limit(low: float, high: float, physics: Physics) -> dict[str, Any]:
+def _limit(low: float, high: float, robot: Robot, physics: Physics) -> dict[str, Any]:
+    law = ((physics.limit_time, 1), physics.impedance)
+    if robot.only_stops:  # all speed is gone after one sub-step, and there is no spring
+        firm = physics.stop
+        law = ((-NO_SPRING, -firm / physics.sub_step), (firm, firm, 0.001))
     return {
         "limited": mujoco.mjtLimited.mjLIMITED_TRUE,
         "range": (low, high),
-        "solref_limit": (physics.limit_time, 1),
-        "solimp_limit": (*physics.impedance, 0.5, 2),
+        "solref_limit": law[0],
+        "solimp_limit": (*law[1], 0.5, 2),
     }
 
 
@@ -178,18 +191,30 @@ def _touch(robot: Robot, physics: Physics) -> dict[str, Any]:
 
 def _may_touch(spec: Any, robot: Robot, a: str, b: str, physics: Physics) -> None:
     bodies = {body.name: body for body in robot.bodies}
-    touch = _touch(robot, physics)
     slide = robot.friction
-    for i in range(len(bodies[a].geoms)):
-        for j in range(len(bodies[b].geoms)):
+    for i, one in enumerate(bodies[a].geoms):
+        for j, other in enumerate(bodies[b].geoms):
+            spheres = one.a == one.b and other.a == other.b
+            law = _apart(physics) if spheres else _touch(robot, physics)
             spec.add_pair(
                 geomname1=f"{a}_{i}",
                 geomname2=f"{b}_{j}",
-                condim=touch["condim"],
+                condim=3,
                 friction=(slide, slide, 0.005, 0.0001, 0.0001),
-                solref=touch["solref"],
-                solimp=touch["solimp"],
+                solref=law["solref"],
+                solimp=law["solimp"],
             )
+
+
+def _apart(physics: Physics) -> dict[str, Any]:
+    """How two feet meet in Bullet: after one sub-step of h an overlap d goes back at
+    undo d / h. Capsules stay soft: deep in each other they would throw the robot up."""
+    h, firm = physics.sub_step, physics.firm
+    return {
+        # negative numbers are stiffness and damping as they are
+        "solref": (-physics.undo * firm / h**2, -firm / h),
+        "solimp": (firm, firm, 0.001, 0.5, 2),
+    }
 
 
 def _motor(spec: Any, joint: str, torque: float) -> None:
@@ -275,3 +300,18 @@ def joint_limits(robot: Robot) -> tuple[np.ndarray, np.ndarray]:
     """[m] of the motors' joints, as the observation is scaled by."""
     hinges = [hinge for body in robot.bodies for hinge in body.joints]
     return np.array([h.low for h in hinges]), np.array([h.high for h in hinges])
+
+
+def axis_lengths(robot: Robot) -> np.ndarray:
+    """[m] of the motors' joints: how many times as fast as its angle each moves its link."""
+    hinges = [hinge for body in robot.bodies for hinge in body.joints]
+    return np.array([hinge.length for hinge in hinges])
+
+
+def excess_turn(machine: Machine) -> np.ndarray | None:
+    """[m] rad by which MuJoCo turns each joint too far in a sub-step, for every rad/s in
+    qvel: an angle goes at 1/length of the speed there (`Hinge`). None where all are 1."""
+    lengths = axis_lengths(machine.robot)
+    if (lengths == 1).all():
+        return None
+    return (1 - 1 / lengths) * machine.physics.sub_step

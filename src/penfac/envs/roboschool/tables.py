@@ -22,7 +22,11 @@ class Capsule(NamedTuple):
 
 class Hinge(NamedTuple):
     """A motor's joint. `stop` is where MuJoCo pushes back, if not at the limits that the
-    observation is scaled by: Bullet does not push back a joint far outside its range."""
+    observation is scaled by: Bullet does not push back a joint far outside its range.
+
+    Bullet keeps an axis as long as it is written: its link moves `length` times as fast
+    in every force, drag and contact as the joint's angle does.
+    """
 
     name: str
     axis: Vector
@@ -31,6 +35,10 @@ class Hinge(NamedTuple):
     torque: float  # N m at action 1
     at: Vector = ORIGIN
     stop: tuple[float, float] | None = None
+
+    @property
+    def length(self) -> float:
+        return math.sqrt(sum(x * x for x in self.axis))
 
 
 class Body(NamedTuple):
@@ -59,6 +67,8 @@ class Robot(NamedTuple):
     cone: str = "pyramidal"
     limbs: tuple[str, ...] = ()  # what a foot must not strike, its own leg aside
     self_contact: tuple[tuple[str, str], ...] = ()  # bodies that may touch each other
+    # a joint beyond its limit is stopped and not pushed back, as in Bullet beyond 0.04 rad
+    only_stops: bool = False
     start_height: float = 0.0  # of the torso's centre of mass at reset
     zero_height: float = 0.0  # what the observed height is counted from
 
@@ -178,10 +188,6 @@ HALF_CHEETAH = Robot(
 
 # --- Ant ----------------------------------------------------------------------------------
 
-# Bullet keeps axes as long as they are written: an axis of length sqrt(k) turns k times
-# as heavily, so the torque is divided by k
-ANKLE_TORQUE = 250 / 2
-
 
 def ant_leg(name, number, sx, sy, ankle_axis, low, high) -> tuple[Body, ...]:
     foot = {1: "front_left_foot", 2: "front_right_foot", 3: "left_back_foot",
@@ -200,7 +206,7 @@ def ant_leg(name, number, sx, sy, ankle_axis, low, high) -> tuple[Body, ...]:
             foot, f"aux_{number}", 13.51844, (0.2 * sx, 0.2 * sy, 0),
             (0.526318, 0.526318, 0.922859),
             (Capsule(ORIGIN, (0.4 * sx, 0.4 * sy, 0), 0.08),),
-            (degrees(f"ankle_{number}", ankle_axis, low, high, ANKLE_TORQUE),),
+            (degrees(f"ankle_{number}", ankle_axis, low, high, 250),),
             (0.2 * sx, 0.2 * sy, 0), parts=2, mean=middle,
         ),
     )  # fmt: skip
@@ -223,6 +229,9 @@ ANT = Robot(
     friction=1.2,
     # a pyramid's edges lie otherwise in MJX than in C, and this robot goes sideways
     cone="elliptic",
+    # ankles begin 0.42 to 0.62 rad beyond their limits: pushed back, the legs would lift
+    # a robot that in Roboschool lies on its belly and ends if it does nothing
+    only_stops=True,
     start_height=0.75,
     zero_height=0.75,
 )
@@ -230,7 +239,7 @@ ANT = Robot(
 # --- Humanoid -----------------------------------------------------------------------------
 
 LEAN = (0.999998, 0, -0.001999996, 0)  # (1, 0, -0.002, 0) at unit length
-SHOULDER1_TORQUE, SHOULDER2_TORQUE, ELBOW_TORQUE = 30.75 / 6, 30.75 / 2, 30.75 / 2
+ARM_TORQUE = 30.75
 
 
 def humanoid_leg(side: str, s: int) -> tuple[Body, ...]:
@@ -267,8 +276,8 @@ def humanoid_arm(side: str, s: int) -> tuple[Body, ...]:
             f"{side}_upper_arm", "torso", 1.66108, (0.08, 0.08 * s, -0.08),
             alike(0.028349), (Capsule(ORIGIN, (0.16, 0.16 * s, -0.16), 0.04),),
             (
-                degrees(f"{side}_shoulder1", (2, -s, 1), low, high, SHOULDER1_TORQUE),
-                degrees(f"{side}_shoulder2", (0, s, 1), low, high, SHOULDER2_TORQUE),
+                degrees(f"{side}_shoulder1", (2, -s, 1), low, high, ARM_TORQUE),
+                degrees(f"{side}_shoulder2", (0, s, 1), low, high, ARM_TORQUE),
             ),
             (0, 0.17 * s, 0.06), parts=3, mean=(0.026667, 0.026667 * s, -0.026667),
         ),
@@ -278,7 +287,7 @@ def humanoid_arm(side: str, s: int) -> tuple[Body, ...]:
                 Capsule((0.01, -0.01 * s, 0.01), (0.17, -0.17 * s, 0.17), 0.031),
                 sphere((0.18, -0.18 * s, 0.18), 0.04),
             ),
-            (degrees(f"{side}_elbow", (0, -1, -s), -90, 50, ELBOW_TORQUE),),
+            (degrees(f"{side}_elbow", (0, -1, -s), -90, 50, ARM_TORQUE),),
             (0.18, 0.18 * s, -0.18), parts=2,
         ),
     )  # fmt: skip
@@ -325,7 +334,8 @@ HUMANOID = Robot(
         for part in ("thigh", "shin", "foot", "upper_arm", "lower_arm")
     ),
     cone="elliptic",
-    # the noise of a reset may put the legs into each other; arms change no figure
+    # Roboschool's legs collide, and one reset in four puts the feet into each other.
+    # Its arms do too, and thigh with foot and shin: neither changes a figure here
     self_contact=(
         ("right_thigh", "left_thigh"), ("right_shin", "left_shin"),
         ("right_foot", "left_foot"), ("right_foot", "left_shin"),

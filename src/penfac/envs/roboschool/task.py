@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penfac.envs.roboschool.robots import Machine, Physics, build, joint_limits
+from penfac.envs.roboschool.robots import (
+    Machine,
+    Physics,
+    axis_lengths,
+    build,
+    joint_limits,
+)
 from penfac.envs.roboschool.rules import RULES, Rules
 from penfac.envs.roboschool.tables import (
     ANT,
@@ -105,6 +111,11 @@ class WalkerTask:
     def per_range(self) -> np.ndarray:
         low, high = joint_limits(self.machine.robot)
         return 2 / (high - low)
+
+    @cached_property
+    def pace(self) -> np.ndarray:
+        """[m] of the joints: the speed of the angle over that in qvel (`Hinge`)."""
+        return 1 / axis_lengths(self.machine.robot)
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -231,7 +242,7 @@ class WalkerTask:
         velocity = (0.3 * forward, 0.3 * sideways, 0.3 * pose.vz)
         body = (height, *bearing, *velocity, pose.roll, pose.pitch)
         scaled = (scene.qpos[..., -self.joints :] - self.middle) * self.per_range
-        speeds = 0.1 * scene.qvel[..., -self.joints :]
+        speeds = 0.1 * self.pace * scene.qvel[..., -self.joints :]
         return self._joined(xp, body, scaled, speeds, flags), pose, scaled
 
     def _joined(self, xp, body, scaled: Array, speeds: Array, flags: Array) -> Array:
@@ -288,7 +299,7 @@ class WalkerTask:
         """Costs see the action as it was given, before clipping."""
         action = action.astype(qvel.dtype)
         m = self.joints
-        power = xp.abs(action * qvel[..., -m:])
+        power = xp.abs(action * (self.pace * qvel[..., -m:]))
         return {
             "electricity": 0.1 * self.walk.electricity / m * power.sum(-1),
             "stall_torque": self.walk.stall / m * (action * action).sum(-1),
@@ -313,13 +324,19 @@ class WalkerTask:
                 for k, capsule in enumerate(bodies[limb].geoms)
             ]
             sites.append([pair for pair, _ in pairs])
-            radius = bodies[foot].geoms[0].radius + near
-            reach.append([r + radius for _, r in pairs])
+            radius = bodies[foot].geoms[0].radius
+            # two spheres touch in Bullet when they overlap, all else when it is near
+            margin = [near if a != b else 0.0 for (a, b), _ in pairs]
+            reach.append(
+                [radius + r + more for (_, r), more in zip(pairs, margin, strict=True)]
+            )
         return np.array(sites), np.array(reach), self.foot_ends[:, :1]
 
-    def strikes(self, xp, sensors: Array) -> Array:
-        """How many feet touch another limb: distances from a foot's centre to capsules."""
+    def strikes(self, xp, sensors: Array, more: float = 0.0) -> Array:
+        """How many feet touch another limb, or are `more` m away from that: distances
+        from a foot's centre to capsules."""
         sites, reach, centre = self.strikable
+        reach = reach + more
         xyz = np.arange(3)
         at = sensors[..., 3 * sites[..., 0, None] + xyz]  # [..., feet, capsules, 3]
         along = sensors[..., 3 * sites[..., 1, None] + xyz] - at
