@@ -13,6 +13,7 @@ from penfac import presets
 from penfac.algos import ppo
 from penfac.algos.base import Moment
 from penfac.algos.ppo_config import Config, Numbers, Plan
+from penfac.configs import from_values
 from penfac.policy import mean_action
 
 N, M = 3, 2
@@ -206,6 +207,14 @@ def test_the_value_term_of_authors_is_that_of_openai(env, make, batch):
     worse = np.maximum((v - target) ** 2, (near - target) ** 2)
     half = 0.5 * np.mean(worse[np.asarray(batch.mask)])
     np.testing.assert_allclose(loss - parts[0], 0.5 * half, rtol=1e-4)
+
+
+def test_authors_hand_the_sample_to_the_environment_as_it_is():
+    """D35: OpenAI's program clips nothing; ours does, unless asked."""
+    kept = presets.preset("ppo", "authors", "RoboschoolHalfCheetah-v2")
+    cfg = from_values(Config, kept)
+    assert not ppo.collecting(cfg).exploration.clip
+    assert ppo.collecting(Config()).exploration.clip
 
 
 @pytest.mark.parametrize("settings", [{}, {"clip_value": True}], ids=str)

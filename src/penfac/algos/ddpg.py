@@ -377,6 +377,7 @@ DDPG = Algorithm(
     update=update,
     acting=acting,
     behaviour=behaviour,
+    earlier_settings={"critic_error": 0.5, "critic_l2_on": "all"},
 )
 
 TD3 = DDPG._replace(

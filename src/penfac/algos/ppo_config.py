@@ -47,6 +47,7 @@ class Config:
     # exploration
     sigma: float = 1.0  # at the start; learned from there,
     sigma_end: float | None = None  # ... or annealed to this and not learned
+    clip_action: bool = True  # before the environment gets it, D35
 
     # networks
     actor_hidden: tuple[int, ...] = (64, 64)
@@ -99,7 +100,7 @@ def check(cfg: Config) -> None:
 
 
 def collecting(cfg: Config) -> Collecting:
-    return collecting_by(cfg, Exploration("gaussian"))
+    return collecting_by(cfg, Exploration("gaussian", clip=cfg.clip_action))
 
 
 class Numbers(NamedTuple):
