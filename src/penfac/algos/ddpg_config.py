@@ -140,8 +140,8 @@ def check(cfg: Config) -> None:
 def collecting(cfg: Config) -> Collecting:
     # noise on the parameters is played as it is: the perturbed actor's own answer
     law = "none" if cfg.exploration == "parameters" else cfg.exploration
-    drift = (cfg.ou_theta, cfg.ou_dt) if law == "ou" else ()
-    how = collecting_by(cfg, Exploration(law, *drift))
+    drift = {"theta": cfg.ou_theta, "dt": cfg.ou_dt} if law == "ou" else {}
+    how = collecting_by(cfg, Exploration(law, **drift))
     return how._replace(rounds=cfg.rounds, random_steps=cfg.random_steps)
 
 
