@@ -140,8 +140,10 @@ def check(cfg: Config) -> None:
 def collecting(cfg: Config) -> Collecting:
     # noise on the parameters is played as it is: the perturbed actor's own answer
     law = "none" if cfg.exploration == "parameters" else cfg.exploration
-    drift = {"theta": cfg.ou_theta, "dt": cfg.ou_dt} if law == "ou" else {}
-    how = collecting_by(cfg, Exploration(law, **drift))
+    around = Exploration(law)
+    if law == "ou":
+        around = around._replace(theta=cfg.ou_theta, dt=cfg.ou_dt)
+    how = collecting_by(cfg, around)
     return how._replace(rounds=cfg.rounds, random_steps=cfg.random_steps)
 
 
