@@ -41,6 +41,23 @@ def test_programs_are_timed_one_after_the_other():
         assert 0 < measured.seconds < measured.first  # which compiled it
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["ddpg", "td3"])
+def test_both_sides_of_a_contest_take_as_many_gradient_steps(algo):
+    """The first after as many steps of the environment, so the numbers stay equal."""
+    pytest.importorskip("stable_baselines3")
+    from penfac.bench import contest, ours, peer
+
+    steps = contest.settings(algo, contest.PENDULUM)["learning_starts"] + 50
+    model = peer.same_ddpg(algo, contest.PENDULUM, 0)
+    model.learn(steps)
+    engine, counters = ours.our_engine(algo, contest.PENDULUM, 0, steps)
+    ours.advance(engine, counters, steps)
+    taken = engine.learners[0].state.learner.steps
+    engine.close()
+    assert model._n_updates == taken == 100
+
+
 def test_a_made_up_study_is_one_that_can_be_told(tmp_path, monkeypatch):
     monkeypatch.setattr(studies, "TOLD", (2, 3, 5))
     studies.large(tmp_path / "large")

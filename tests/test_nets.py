@@ -88,6 +88,17 @@ def test_fresh_layers_fit_together(init, key):
     assert shapes == [((5, 16), (16,)), ((16, 8), (8,)), ((8, 2), (2,))]
 
 
+def test_layers_of_openais_ddpg_end_nearly_at_0(key):
+    """Orthogonal with gain sqrt(2), then uniform within 0.003; biases 0."""
+    layers = init_layers(key, (16, 16, 200), "baselines", 1.0)
+    (w, b), (last, end) = as_float64(layers)
+    np.testing.assert_allclose(w.T @ w, 2 * np.eye(16), atol=1e-5)
+    assert np.abs(last).max() <= 3e-3
+    np.testing.assert_allclose(last.std(), 3e-3 / np.sqrt(3), rtol=0.05)
+    assert not b.any()
+    assert not end.any()
+
+
 def test_orthogonal_layers_are_orthogonal_with_their_gains(key):
     """W W' or W' W = gain^2 I: sqrt 2 inside, output_gain at the end; biases 0."""
     layers = init_layers(key, (16, 16, 8, 2), "orthogonal", 0.01)

@@ -24,6 +24,7 @@ class Candidate(NamedTuple):
     seed: int
     act: Act
     evaluation: int = 0  # names the set; 0 for always the same
+    clip: bool = True  # its actions, before the environment gets them
 
 
 def deterministic(weights: PolicyWeights) -> Act:
@@ -83,7 +84,9 @@ class Evaluator:
     ) -> Player[Played]:
         assert self.worlds is not None  # noqa: S101  opened by play
         seeds = [env_seed(who.seed, stream, who.evaluation, e) for e in range(episodes)]
-        return play_episodes(self.worlds, who.act, seeds, self.poll, first)
+        return play_episodes(
+            self.worlds, who.act, seeds, self.poll, first, clip=who.clip
+        )
 
     def close(self) -> None:
         if self.worlds is not None:

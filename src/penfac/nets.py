@@ -15,8 +15,9 @@ ACTIVATIONS = {
     "relu": lambda x: jnp.maximum(x, 0.0),
     "tanh": jnp.tanh,
 }
-INITS = ("orthogonal", "small", "uniform")
+INITS = ("orthogonal", "small", "uniform", "baselines")
 SMALL = 0.01  # the authors' standard deviation of every weight and every bias
+NEARLY_0 = 3e-3  # bound of the weights of DDPG's last layers in OpenAI's baselines
 
 
 def init_layers(
@@ -26,7 +27,8 @@ def init_layers(
 
     `small` is the authors' N(0, 0.01^2) for all weights and biases. `orthogonal` keeps
     the scale of activations and starts the last layer at `output_gain`. `uniform` is
-    within 1 / sqrt(fan in), biases too: what PyTorch's users have.
+    within 1 / sqrt(fan in), biases too: what PyTorch's users have. `baselines` is
+    orthogonal up to the last layer, which is uniform within 0.003  (D33).
     """
     keys = jax.random.split(key, 2 * (len(sizes) - 1))
     layers = []
@@ -38,6 +40,10 @@ def init_layers(
             bound = fan_in**-0.5
             w = bound * jax.random.uniform(keys[2 * i], (fan_in, fan_out), minval=-1.0)
             b = bound * jax.random.uniform(keys[2 * i + 1], (fan_out,), minval=-1.0)
+        elif init == "baselines" and i == len(sizes) - 2:
+            shape = (fan_in, fan_out)
+            w = NEARLY_0 * jax.random.uniform(keys[2 * i], shape, minval=-1.0)
+            b = jnp.zeros(fan_out)
         else:
             last = i == len(sizes) - 2
             gain = output_gain if last else 2**0.5

@@ -149,11 +149,13 @@ class ActionScale:
         ends = (self.low.astype(np.float64), self.high.astype(np.float64))
         object.__setattr__(self, "ends", ends)
 
-    def to_env(self, action: np.ndarray, inside: bool = False) -> np.ndarray:
+    def to_env(
+        self, action: np.ndarray, inside: bool = False, clip: bool = True
+    ) -> np.ndarray:
         """[..., m] to [..., *shape] in the space's dtype; what is not `inside` [-1, 1]
-        is taken to its end."""
+        is taken to its end, or without `clip` scaled like the rest."""
         a = action.astype(np.float64)
-        if not inside:
+        if clip and not inside:
             between(a, -1.0, 1.0)
         low, high = self.ends
         below = 1.0 - a  # (low (1 - a) + high (1 + a)) / 2, in place
@@ -162,8 +164,9 @@ class ActionScale:
         a *= high
         a += below
         a *= 0.5
-        # rounding to the space's dtype may leave the box by one unit: clip there too
-        out = between(a.astype(self.low.dtype), self.low, self.high)
+        out = a.astype(self.low.dtype)
+        if clip:  # rounding to the space's dtype may leave the box by one unit
+            between(out, self.low, self.high)
         flat = len(self.shape) == 1
         return out if flat else out.reshape(*action.shape[:-1], *self.shape)
 

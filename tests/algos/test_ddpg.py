@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import oracles
+from penfac import presets
 from penfac.algos import ddpg
 from penfac.algos.base import Moment
 from penfac.algos.ddpg_config import Config, Numbers, Plan
@@ -139,16 +140,22 @@ class ByHand:
         moved, loss = [], 0.0
         for critic, adam in zip(self.critics, self.critic_adams, strict=True):
             q, seen = self.q(critic, rows.obs, rows.action)
-            g = ((q - target) / B)[:, None]
+            g = (2 * cfg.critic_error * (q - target) / B)[:, None]
             gradient, _ = oracles.mlp_gradient(critic, seen, cfg.activation, g)
             flat = unpaired(critic)
+            # weights and biases in turn, the last two are the output's
+            everything = cfg.critic_l2_on == "all"
+            held = [
+                everything or k in range(0, len(flat) - 2, 2) for k in range(len(flat))
+            ]
             decayed = [
-                g + cfg.critic_l2 * p
-                for g, p in zip(unpaired(gradient), flat, strict=True)
+                g + cfg.critic_l2 * p * h
+                for g, p, h in zip(unpaired(gradient), flat, held, strict=True)
             ]
             moved.append(paired(adam.step(flat, decayed)))
-            loss += 0.5 * np.mean((q - target) ** 2)
-            loss += 0.5 * cfg.critic_l2 * sum(np.sum(p**2) for p in flat)
+            loss += cfg.critic_error * np.mean((q - target) ** 2)
+            squares = sum(np.sum(p**2) * h for p, h in zip(flat, held, strict=True))
+            loss += 0.5 * cfg.critic_l2 * squares
         self.critics, self.loss, self.steps = moved, loss, self.steps + 1
         if self.steps % cfg.actor_delay == 0:
             self.improve(rows.obs)
@@ -181,6 +188,7 @@ class ByHand:
         TWO,
         TWO | {"actor_delay": 2},
         {"critic_l2": 0.3, "reward_scale": 10.0},
+        {"critic_l2": 0.3, "critic_l2_on": "hidden-weights", "critic_error": 1.0},
         {"normalise_actor": "running", "normalise_critic": "running", "obs_clip": 1.5},
         {"n_step": 3, "time_limit": "terminal"},
         {"n_step": 3, "n_step_target": "ddrl", "adam_b1": 0.5, "adam_eps": 1e-3},
@@ -213,6 +221,32 @@ def test_gradient_steps_equal_those_by_hand(settings, make, batch):
     ):
         close(doubles(networks.actor.layers), actor)
         close(apart(networks.critics), critics)
+
+
+@pytest.mark.parametrize("name", ["ddrl", "baselines"])
+def test_the_critics_loss_of_a_preset_is_its_programs(name, make, batch):
+    """Caffe halves the squared error and decays everything; OpenAI's baselines halve
+    nothing and decay hidden weights, by TensorFlow's half of the squares."""
+    kept = presets.preset("ddpg", name, "RoboschoolHalfCheetah-v2")
+    asked = ("critic_error", "critic_l2", "critic_l2_on", "reward_scale")
+    made = make(critic_hidden=(5, 4), **{k: kept[k] for k in asked})
+    replay, observed = stored(made, batch)
+    key = jax.random.key(3)
+    rows = minibatch(replay, jax.random.split(key)[0], made.plan, made.numbers)
+    rows = jax.tree.map(lambda x: np.asarray(x, float), rows)
+    by_hand = ByHand(made, lambda obs: obs)
+    target, [critic] = by_hand.target(rows, np.zeros((B, M))), by_hand.critics
+    squared = np.mean((by_hand.q(critic, rows.obs, rows.action)[0] - target) ** 2)
+    (w1, b1), (w2, b2), (w3, b3) = critic
+    if name == "ddrl":
+        held = sum(np.sum(x**2) for x in (w1, b1, w2, b2, w3, b3))
+        loss = squared / 2 + 0.01 * held / 2
+    else:
+        loss = squared + 0.01 * (np.sum(w1**2) + np.sum(w2**2)) / 2
+    _, losses = learn(
+        made.state.learner, replay, observed, key, made.plan, made.numbers
+    )
+    np.testing.assert_allclose(losses[0], loss, rtol=1e-5)
 
 
 def test_minibatches_are_steps_of_the_batch_with_their_targets(make, batch):

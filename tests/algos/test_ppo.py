@@ -9,9 +9,11 @@ import optax
 import pytest
 
 import oracles
+from penfac import presets
 from penfac.algos import ppo
 from penfac.algos.base import Moment
 from penfac.algos.ppo_config import Config, Numbers, Plan
+from penfac.configs import from_values
 from penfac.policy import mean_action
 
 N, M = 3, 2
@@ -186,6 +188,33 @@ def test_one_step_is_the_formulas(settings, make, batch):
         )
     explained = 1 - (target - v)[real].var() / target[real].var()
     np.testing.assert_allclose(metrics.explained_variance, explained, rtol=1e-3)
+
+
+@pytest.mark.parametrize("env", ["RoboschoolHalfCheetah-v2", "RoboschoolHumanoid-v2"])
+def test_the_value_term_of_authors_is_that_of_openai(env, make, batch):
+    """vf_coef 0.5 times half the mean of the worse of two squared errors."""
+    kept = presets.preset("ppo", "authors", env)
+    made = make(**{k: kept[k] for k in ("value_weight", "clip", "clip_value")})
+    samples = ppo.prepare(made.state, batch, made.plan, made.numbers, moment())
+    moved = made.state.networks._replace(
+        critic=jax.tree.map(lambda x: x + 0.2, made.state.networks.critic)
+    )
+    loss, parts = ppo.surrogate_loss(
+        moved, samples, made.numbers.clip, jnp.float32(0.4), made.plan, made.numbers
+    )
+    v, v_old, target = value_of(moved.critic, batch.obs), samples.v, samples.target
+    near = v_old + np.clip(v - v_old, -kept["clip"], kept["clip"])
+    worse = np.maximum((v - target) ** 2, (near - target) ** 2)
+    half = 0.5 * np.mean(worse[np.asarray(batch.mask)])
+    np.testing.assert_allclose(loss - parts[0], 0.5 * half, rtol=1e-4)
+
+
+def test_authors_hand_the_sample_to_the_environment_as_it_is():
+    """D32: OpenAI's program clips nothing; ours does, unless asked."""
+    kept = presets.preset("ppo", "authors", "RoboschoolHalfCheetah-v2")
+    cfg = from_values(Config, kept)
+    assert not ppo.collecting(cfg).exploration.clip
+    assert ppo.collecting(Config()).exploration.clip
 
 
 @pytest.mark.parametrize("settings", [{}, {"clip_value": True}], ids=str)

@@ -525,6 +525,30 @@ def test_both_collectors_scale_actions_alike():
         )
 
 
+def test_without_clipping_both_scale_all_that_is_sampled():
+    """D32: the same line beyond the box, and the collectors play it."""
+    a = np.linspace(-3, 3, 61, dtype=np.float32)[:, None].repeat(2, 1)
+    low, high = BOUNDS
+    line = (low + high) / 2 + a * (high - low) / 2
+    device = to_units(RANDOM_END, jnp.asarray(a), clip=False)
+    host = ActionScale(low, high, (2,)).to_env(a, clip=False)
+    np.testing.assert_allclose(device, line, atol=1e-5)
+    np.testing.assert_allclose(host, line, atol=1e-5)
+    wide = Noise(Exploration("gaussian", clip=False), 3 * SIGMA, jnp.zeros(3, bool))
+    worlds = start_worlds(RANDOM_END, SEEDS, W)
+    given = (RANDOM_END, linear_mu(gains()), wide, SEEDS)
+    for batch in (
+        collect_steps(*given, worlds, STEPS)[1],
+        collect_episodes(*given, first_number(0, 7, 9), ALL, 4)[0],
+    ):
+        real = np.asarray(batch.mask)
+        action, moved = batch.action[real], (batch.next_obs - batch.obs)[real]
+        assert np.abs(action).max() > 1.5
+        np.testing.assert_allclose(
+            moved[:, :2], (low + high) / 2 + action * (high - low) / 2, atol=1e-4
+        )
+
+
 # --- the program -------------------------------------------------------------------------
 
 

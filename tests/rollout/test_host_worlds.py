@@ -9,6 +9,7 @@ import scipy.stats
 from tests.rollout.worlds import (
     EPISODES,
     LoneWorlds,
+    Uneven,
     Wanderer,
     linear,
     opener,
@@ -18,11 +19,11 @@ from tests.rollout.worlds import (
 
 from penfac.core.noise import Exploration
 from penfac.envs.gym import EnvOptions, open_world
-from penfac.envs.worlds import GymWorlds
+from penfac.envs.worlds import GymWorlds, open_worlds
 from penfac.errors import EnvironmentFault
 from penfac.evaluate import Candidate, Evaluator, deterministic
 from penfac.randomness import Stream, env_seed
-from penfac.rollout.host import NOISE_BLOCK, Explorer, play_episodes
+from penfac.rollout.host import NOISE_BLOCK, Explorer, HostWorlds, play_episodes
 from penfac.rollout.lockstep import play_alone
 from penfac.types import Transitions
 
@@ -185,6 +186,34 @@ def test_actions_follow_mu(law):
     n = noise.size
     assert abs(noise.mean()) < 4 * sigma / np.sqrt(n)
     assert abs(noise.std() - sigma) < 4 * sigma / np.sqrt(2 * n)
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_a_sample_is_charged_as_the_environment_got_it(clip):
+    """D32: rewards of -a^2, of the sample itself or of its nearest end; a world that is
+    played again is given the same."""
+    worlds = LoneWorlds(opener(lambda _: Uneven()), SEED, 1, clip=clip)
+    act = Explorer(linear(1, 1), Exploration("gaussian", clip=clip), 2.0)
+    batch, *_ = worlds.collect_steps(act, 0, 30)
+    played = np.clip(batch.action, -1, 1) if clip else batch.action
+    assert np.abs(batch.action).max() > 2
+    np.testing.assert_allclose(batch.reward, -(played[:, 0] ** 2), rtol=1e-5)
+    again = LoneWorlds(opener(lambda _: Uneven()), SEED, 1, clip=clip)
+    again.restore(worlds.snapshot())
+    np.testing.assert_allclose(again.returned, worlds.returned)
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_roboschool_charges_what_was_sampled(clip):
+    """Its torque is clipped and its stall cost is not: -0.1 mean a^2."""
+    worlds = open_worlds("RoboschoolHopper-v2", EnvOptions(), 1)
+    player = HostWorlds(worlds, SEED, 1, clip=clip)
+    act = Explorer(linear(worlds.obs_dim, 3), Exploration("gaussian", clip=clip), 2.0)
+    batch, stats, _ = play_alone(worlds, player.collect_steps(act, 0, 5))
+    worlds.close()
+    played = np.clip(batch.action, -1, 1) if clip else batch.action
+    cost = -0.1 * np.mean(played.astype(float) ** 2)
+    np.testing.assert_allclose(stats.terms["reward_stall_torque"], cost, rtol=1e-5)
 
 
 # --- initial states ----------------------------------------------------------------------

@@ -164,8 +164,8 @@ def tagged(lengths: Sequence[int], run_seed: int, **more) -> Callable[[], World]
 class LoneWorlds(HostWorlds):
     """The worlds of one learner that plays alone."""
 
-    def __init__(self, open_one: Callable[[], World], seed: int, count: int):
-        super().__init__(GymWorlds(open_one, count), seed, count)
+    def __init__(self, open_one: Callable[[], World], seed: int, count: int, **more):
+        super().__init__(GymWorlds(open_one, count), seed, count, **more)
 
     def collect_episodes(self, *args) -> Collected:
         return play_alone(self.worlds, super().collect_episodes(*args))

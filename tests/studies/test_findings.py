@@ -406,6 +406,44 @@ def test_two_halves_of_a_study_are_the_whole(monkeypatch):
     assert all("2 runs, whose cost is not counted" in f.read_text() for f in files[:2])
 
 
+def test_every_way_to_be_judged_is_kept_elsewhere_too(monkeypatch):
+    """Other modes have a column each, empty where an arm is not judged so; curves.csv and
+    the runs themselves give the same scores."""
+    modes = ("mean", "mean-of-15", "sampled")
+    line = "ppo above ppo[mean-of-15]"
+    learner = Arm("ppo", "ppo", settings={"worlds": 1, "steps_per_world": 64})
+    study = small(arms=(learner, small().arms[1]), claims=(Claim("", (line,)),))
+    long = {("ppo" if arm == "wide" else arm, s): r for (arm, s), r in LONG.items()}
+    paths = finished(monkeypatch, long, study=study)
+    for seed in (0, 1, 2):
+        judged(paths["ppo", seed], long["ppo", seed], modes)
+    whole, text = findings(HOME), reported()["curves.csv"].decode()
+    rows = list(csv.DictReader(text.splitlines()))
+    assert rows[1] == {
+        "env": LQR, "arm": "ppo", "seed": "0", "step": "10",
+        "return": "10", "mean-of-15": "9", "sampled": "8",
+    }  # fmt: skip
+    narrow = [r for r in rows if r["arm"] == "narrow"]
+    assert {r["mean-of-15"] + r["sampled"] for r in narrow} == {""}
+    Path("curves.csv").write_text(text)
+    shutil.rmtree(HOME)
+    begun(monkeypatch, study=study)
+    again = findings(HOME, elsewhere=Path("curves.csv"))
+    assert again["panels"] == whole["panels"]
+    assert again["claims"] == whole["claims"]
+
+
+def test_curves_of_before_hold_the_mean(monkeypatch):
+    """A file without the columns of other modes."""
+    lines = [f"{LQR},wide,0,{step},{step / 10}" for step in range(0, 301, 10)]
+    Path("curves.csv").write_text("\n".join(["env,arm,seed,step,return", *lines, ""]))
+    begun(monkeypatch)
+    found = findings(HOME, elsewhere=Path("curves.csv"))
+    told = {s["seed"]: s for s in curve_of(found, "wide")["seeds"]}[0]
+    assert told["returns"] == [float(k) for k in range(31)]
+    assert told["modes"] == {}
+
+
 def test_what_finished_here_counts_and_what_never_finished_does_not(monkeypatch):
     short = {("narrow", 1): LONG["narrow", 1][:20]}
     file = moved_away(monkeypatch, {**LONG, **short})

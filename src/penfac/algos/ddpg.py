@@ -239,7 +239,8 @@ def learn(
 
     def critic_loss(critics):
         q = q_values(critics, rows.obs, rows.action, inputs, plan)
-        return q_loss(q, target) + numbers.critic_l2 * half_squares(critics), q
+        error = 2 * numbers.critic_error * q_loss(q, target)
+        return error + decay(critics, numbers.l2_hidden, numbers.l2_rest), q
 
     (loss, q), grad = jax.value_and_grad(critic_loss, has_aux=True)(
         learner.online.critics
@@ -334,9 +335,15 @@ def improve_actor(
     return learner._replace(online=online, target=target, actor_opt=actor_opt), value
 
 
-def half_squares(layers: Critics) -> Scalar:
-    """Half the sum of squares of all weights and biases: L2, as the authors' Caffe."""
-    return 0.5 * sum((jnp.sum(x**2) for x in jax.tree.leaves(layers)), jnp.zeros(()))
+def decay(critics: Critics, hidden: Scalar, rest: Scalar) -> Scalar:
+    """L2: half the squares of hidden weights, and those of biases and output  (D33)."""
+    *hiddens, output = critics
+    weights, biases = [w for w, _ in hiddens], [b for _, b in hiddens]
+    return hidden * half_squares(weights) + rest * half_squares([*biases, *output])
+
+
+def half_squares(arrays: list[Array]) -> Scalar:
+    return 0.5 * sum((jnp.sum(x**2) for x in arrays), jnp.zeros(()))
 
 
 def perturb(
@@ -370,6 +377,7 @@ DDPG = Algorithm(
     update=update,
     acting=acting,
     behaviour=behaviour,
+    earlier_settings={"critic_error": 0.5, "critic_l2_on": "all"},
 )
 
 TD3 = DDPG._replace(

@@ -31,7 +31,9 @@ class Config:
     # critics
     critics: int = 1  # 2: the lesser counts (TD3)
     critic_lr: float = 1e-3
-    critic_l2: float = 0.0  # of the critics' weights and biases
+    critic_error: float = 0.5  # weight of the mean squared error of Q, D33
+    critic_l2: float = 0.0  # weight of half the squares of the critics' parameters
+    critic_l2_on: Literal["all", "hidden-weights"] = "all"  # which parameters, D33
     target_noise: float = 0.0  # smoothed target: noise of the target's action (TD3),
     target_noise_clip: float = 0.5  # ... kept within this
 
@@ -64,7 +66,7 @@ class Config:
     critic_hidden: tuple[int, ...] = (64, 64)
     activation: Literal["leaky_relu", "relu", "tanh"] = "relu"
     actor_output: Literal["tanh", "linear"] = "tanh"
-    init: Literal["uniform", "orthogonal", "small"] = "uniform"
+    init: Literal["uniform", "orthogonal", "small", "baselines"] = "uniform"
     normalise_actor: Literal["batch-norm", "running", "none"] = "none"
     normalise_critic: Literal["running", "none"] = "none"
     obs_clip: float = 5.0  # of the running normaliser, in standard deviations
@@ -84,6 +86,7 @@ RANGES = {
     "reward_scale": Range(0, 1e6, "Tables 4 and 5 keep 10", open_low=True),
     "critics": Range(1, 100, "TD3 uses 2"),
     "critic_lr": Range(0, 1e3, "Tables 4 and 5 use 1e-3", open_low=True),
+    "critic_error": Range(0, 1e3, "DDRL has 0.5, OpenAI's baselines 1", open_low=True),
     "critic_l2": Range(0, 1e3, "Tables 4 and 5 use 0.01"),
     "target_noise": Range(0, 10, "TD3 uses 0.2"),
     "target_noise_clip": Range(0, 10, "TD3 uses 0.5"),
@@ -137,8 +140,10 @@ def check(cfg: Config) -> None:
 def collecting(cfg: Config) -> Collecting:
     # noise on the parameters is played as it is: the perturbed actor's own answer
     law = "none" if cfg.exploration == "parameters" else cfg.exploration
-    drift = (cfg.ou_theta, cfg.ou_dt) if law == "ou" else ()
-    how = collecting_by(cfg, Exploration(law, *drift))
+    around = Exploration(law)
+    if law == "ou":
+        around = around._replace(theta=cfg.ou_theta, dt=cfg.ou_dt)
+    how = collecting_by(cfg, around)
     return how._replace(rounds=cfg.rounds, random_steps=cfg.random_steps)
 
 
@@ -150,7 +155,9 @@ class Numbers(NamedTuple):
     ddrl_target: Bool[Array, ""]
     reward_scale: Scalar
     critic_lr: Scalar
-    critic_l2: Scalar
+    critic_error: Scalar
+    l2_hidden: Scalar  # of the weights of hidden layers
+    l2_rest: Scalar  # of biases and the output layer
     target_noise: Scalar
     target_noise_clip: Scalar
     actor_lr: Scalar
@@ -210,7 +217,9 @@ def numbers(cfg: Config) -> Numbers:
         ddrl_target=b(cfg.n_step_target == "ddrl"),
         reward_scale=f(cfg.reward_scale),
         critic_lr=f(cfg.critic_lr),
-        critic_l2=f(cfg.critic_l2),
+        critic_error=f(cfg.critic_error),
+        l2_hidden=f(cfg.critic_l2),
+        l2_rest=f(cfg.critic_l2 if cfg.critic_l2_on == "all" else 0),
         target_noise=f(cfg.target_noise),
         target_noise_clip=f(cfg.target_noise_clip),
         actor_lr=f(cfg.actor_lr),

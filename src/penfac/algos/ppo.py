@@ -63,7 +63,7 @@ Scalar = Float[Array, ""]
 
 
 class Networks(NamedTuple):
-    """What Adam moves."""
+    """What Adam moves; the critic has a trunk of its own  (D31)."""
 
     actor: Actor
     log_sigma: Float[Array, " m"]
@@ -303,4 +303,5 @@ PPO = Algorithm(
     acting=acting,
     spread=spread,
     modes=("mean", "mean-of-15", "sampled"),
+    earlier_settings={"clip_action": True},
 )

@@ -30,7 +30,7 @@ class Config:
     clip_end: float | None = None  # annealed to this over the run; none: constant
     normalise_advantage: bool = True  # over each minibatch
     entropy_weight: float = 0.0
-    value_weight: float = 0.5
+    value_weight: float = 0.5  # of the mean squared error of V, without a half
     clip_value: bool = False  # keep V within `clip` of the old V too
 
     # steps of Adam
@@ -47,6 +47,7 @@ class Config:
     # exploration
     sigma: float = 1.0  # at the start; learned from there,
     sigma_end: float | None = None  # ... or annealed to this and not learned
+    clip_action: bool = True  # before the environment gets it, D32
 
     # networks
     actor_hidden: tuple[int, ...] = (64, 64)
@@ -72,7 +73,7 @@ RANGES = {
     "clip": Range(0, 100, "Table 3 uses 0.2", open_low=True),
     "clip_end": Range(0, 100, "Table 3 uses 0.2"),
     "entropy_weight": Range(0, 1e3, "Table 3 uses 0"),
-    "value_weight": Range(0, 1e3),
+    "value_weight": Range(0, 1e3, "of the mean squared error: OpenAI's 0.5 is 0.25"),
     "epochs": Range(1, 10**6, "Table 3 keeps 10 and 50"),
     "minibatches": Range(1, 10**6, "Table 3 keeps 32 and 4"),
     "lr": Range(0, 1e3, "Table 3 keeps 3e-4 and 1e-4", open_low=True),
@@ -99,7 +100,7 @@ def check(cfg: Config) -> None:
 
 
 def collecting(cfg: Config) -> Collecting:
-    return collecting_by(cfg, Exploration("gaussian"))
+    return collecting_by(cfg, Exploration("gaussian", clip=cfg.clip_action))
 
 
 class Numbers(NamedTuple):

@@ -139,9 +139,12 @@ def same_ddpg(algo: str, race: Race, seed: int) -> DDPG | TD3:
     dimensions = int(np.prod(env.action_space.shape or ()))
     noise = NormalActionNoise(np.zeros(dimensions), ours["sigma"] * np.ones(dimensions))
     kind = {"ddpg": DDPG, "td3": TD3}[algo]
+    # it learns after more than learning_starts steps, we after as many: one less there,
+    # or it begins a whole collection later
+    starts = ours["learning_starts"] - 1
     return kind(
         "MlpPolicy", env, learning_rate=ours["actor_lr"], buffer_size=ours["replay"],
-        learning_starts=ours["learning_starts"], batch_size=ours["batch_size"],
+        learning_starts=starts, batch_size=ours["batch_size"],
         tau=ours["tau"], gamma=ours["gamma"], gradient_steps=ours["gradient_steps"],
         train_freq=(ours["steps_per_world"], "step"), action_noise=noise, seed=seed,
         policy_kwargs={"net_arch": list(ours["actor_hidden"])}, device="cpu",

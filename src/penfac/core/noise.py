@@ -98,6 +98,7 @@ class Exploration(NamedTuple):
     law: str
     theta: float = 0.0
     dt: float = 1.0
+    clip: bool = True  # what reaches the environment is inside its bounds  (D32)
 
 
 def explore(

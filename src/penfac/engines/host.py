@@ -113,7 +113,7 @@ class HostEngine:
         self.players = [
             HostWorlds(
                 self.worlds, seed, count, first=i * count, restarts=job.restarts,
-                poll=poll,
+                poll=poll, clip=self.how.exploration.clip,
             )
             for i, seed in enumerate(seeds)
         ]  # fmt: skip
@@ -281,8 +281,10 @@ class HostEngine:
             for k, mode in enumerate(algo.modes):
                 drawn = (counters.evaluations, k)
                 noise = generator(self.seeds[i], Stream.EVAL_NOISE, *drawn)
+                # the mean is judged as it is deployed, inside the bounds
+                clip = self.how.exploration.clip or mode == "mean"
                 candidates[i, mode] = Candidate(
-                    self.seeds[i], chooser(mode, act, noise), which
+                    self.seeds[i], chooser(mode, act, noise), which, clip
                 )
         found: dict[int, dict[str, Played]] = {i: {} for i, _ in due}
         failed: set[int] = set()

@@ -176,7 +176,9 @@ class Programs(NamedTuple):
             return averaged(mu, noise, samples, (seeds, which, world, number))
 
         which = (Stream.EVAL_RESET, evaluation, active)
-        return play_episodes(self.env, act, seeds, *which, episodes)
+        # the mean is judged as it is deployed, inside the bounds
+        clip = self.how.exploration.clip or mode == "mean"
+        return play_episodes(self.env, act, seeds, *which, episodes, clip)
 
 
 def episodes_for(how: Collecting, env: JaxEnv) -> int:

@@ -61,9 +61,13 @@ def stream_keys(seeds: Int[Array, " L"], stream: Stream, *counters: Array) -> Ar
     return jax.vmap(over_worlds)(seeds, *counters)
 
 
-def to_units(env: JaxEnv, action: Float[Array, "*b m"]) -> Float[Array, "*b m"]:
+def to_units(
+    env: JaxEnv, action: Float[Array, "*b m"], clip: bool = True
+) -> Float[Array, "*b m"]:
     """From [-1, 1] to the environment's own units."""
     low, high = jnp.asarray(env.spec.action_low), jnp.asarray(env.spec.action_high)
+    if not clip:
+        return (low * (1 - action) + high * (1 + action)) / 2
     a = jnp.clip(action, -1, 1)
     return jnp.clip((low * (1 - a) + high * (1 + a)) / 2, low, high)
 
@@ -81,9 +85,9 @@ def each(f: Callable) -> Callable:
     return of_all
 
 
-def _advance(env: JaxEnv, state, action, keys):
+def _advance(env: JaxEnv, state, action, keys, clip: bool = True):
     """One step of [L, W] worlds: the next states, observations, rewards, ends."""
-    outcome = each(env.step)(state, to_units(env, action), keys)
+    outcome = each(env.step)(state, to_units(env, action, clip), keys)
     return outcome, each(env.observe)(outcome.state)
 
 
@@ -153,7 +157,7 @@ def collect_episodes(
         obs = each(env.observe)(state)
         keys = each(jax.random.split)(_fold(draws, t))
         action, drift = _explore(mu(obs), noise, keys[..., 0], drift)
-        outcome, next_obs = _advance(env, state, action, keys[..., 1])
+        outcome, next_obs = _advance(env, state, action, keys[..., 1], noise.how.clip)
         terminated, broken = outcome.terminated, alive & outcome.broken
         truncated = ~terminated & (t + 1 == horizon)
         now = Transitions(
@@ -209,7 +213,9 @@ def collect_steps(
         keys = each(jax.random.split)(_fold(draws, worlds.t))
         obs = each(env.observe)(worlds.state)
         action, drift = _explore(mu(obs), noise, keys[..., 0], worlds.drift)
-        outcome, next_obs = _advance(env, worlds.state, action, keys[..., 1])
+        outcome, next_obs = _advance(
+            env, worlds.state, action, keys[..., 1], noise.how.clip
+        )
         terminated = outcome.terminated
         truncated = ~terminated & (worlds.t + 1 == env.spec.horizon)
         broken = jnp.broadcast_to(outcome.broken, terminated.shape)
@@ -251,6 +257,7 @@ def play_episodes(
     evaluation: Int[Array, " L"],
     active: Bool[Array, " L"],
     episodes: int,
+    clip: bool = True,
 ) -> tuple[Float[Array, "L K"], Int[Array, "L K"], Bool[Array, "L K"]]:
     """Returns, lengths and terminations of whole episodes of those that are active; keeps
     no steps. The return of a world that broke is NaN.
@@ -272,7 +279,8 @@ def play_episodes(
         t, state, alive, returned, length, ended = carry
         keys = each(jax.random.split)(_fold(pair[..., 1], t))
         obs = each(env.observe)(state)
-        outcome, _ = _advance(env, state, act(obs, keys[..., 0], t), keys[..., 1])
+        action = act(obs, keys[..., 0], t)
+        outcome, _ = _advance(env, state, action, keys[..., 1], clip)
         paid = jnp.where(outcome.broken, jnp.nan, outcome.reward)
         returned = returned + jnp.where(alive, paid, 0)
         ended = ended | (alive & outcome.terminated)

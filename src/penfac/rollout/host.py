@@ -83,8 +83,9 @@ class HostWorlds:
         first: int = 0,
         restarts: int = 0,
         poll: Callable[[], None] = lambda: None,
+        clip: bool = True,
     ):
-        self.worlds, self.seed, self.poll = worlds, seed, poll
+        self.worlds, self.seed, self.poll, self.clip = worlds, seed, poll, clip
         self.first, self.count = first, count
         self.id, self.actions = worlds.id, worlds.actions
         n, m = worlds.obs_dim, len(worlds.actions.low)
@@ -174,7 +175,8 @@ class HostWorlds:
                 continue
             self._start(w, int(episode))
             for action in running.actions[offset : offset + length]:
-                stepped = self._play_one(w, self.actions.to_env(action[None]))
+                to_env = self.actions.to_env(action[None], clip=self.clip)
+                stepped = self._play_one(w, to_env)
                 self.returned[w] += stepped.reward[0]
                 self.obs[w] = stepped.obs[0]
                 self.played[w].append(action)
@@ -225,7 +227,7 @@ class HostWorlds:
         # all alive is the common case, and a slice is cheaper than a list of indices
         at = slice(None) if len(living) == self.count else living
         obs, action = self._choose(living, at, act)
-        to_env = self.actions.to_env(action)
+        to_env = self.actions.to_env(action, clip=self.clip)
         stepped = yield Ask(living + self.first, to_env)
         next_obs, reward = stepped.obs, stepped.reward
         terminated, truncated = stepped.terminated, stepped.truncated
@@ -320,6 +322,7 @@ def play_episodes(
     seeds: list[int],
     poll: Callable[[], None] = lambda: None,
     first: int = 0,
+    clip: bool = True,
 ) -> Player[Played]:
     """Play one episode a seed, all of them to the end, in the worlds from `first` on.
 
@@ -332,7 +335,7 @@ def play_episodes(
     while alive.any():
         poll()
         living = np.flatnonzero(alive)
-        to_env = worlds.actions.to_env(finite(act(obs[living], t)))
+        to_env = worlds.actions.to_env(finite(act(obs[living], t)), clip=clip)
         stepped = yield Ask(living + first, to_env)
         for fault in stepped.faults.values():
             raise fault

@@ -17,6 +17,7 @@ from penfac.studies.plan import Unit
 from penfac.studies.spec import Study
 
 ROUNDING = 1e-3  # relative: a float32 of 0.01 is not above 0.01
+KEYS = ("env", "arm", "seed", "step")  # of a row of curves.csv
 GAITS = ("gait.gif", "gait.png", "strip.png")
 
 
@@ -192,7 +193,11 @@ def with_others(here: list[Seen], file: Path, study: Study) -> list[Seen]:
     for env, arm, _ in curves:
         if (env, arm) not in arms:
             raise ConfigError(f"{file}: is of another study: it has {arm} on {env}")
-    whole = {who: c for who, c in curves.items() if c.steps[-1] >= study.steps}
+    whole = {
+        who: modes
+        for who, modes in curves.items()
+        if modes["mean"].steps[-1] >= study.steps
+    }
     runs = {(run.unit.env, run.unit.arm, run.unit.seed): run for run in here}
     for seed in sorted({seed for _, _, seed in curves}):
         for arm, unit in arms.items():
@@ -200,9 +205,10 @@ def with_others(here: list[Seen], file: Path, study: Study) -> list[Seen]:
             missing = Seen(other, "missing", None, {}, 0.0)
             there = runs.setdefault(who, missing)
             if who in whole and there.state in ("missing", "running"):
-                modes = {"mean": whole[who]}
                 told = acting.get(who, {})
-                runs[who] = missing._replace(state="finished", modes=modes, acting=told)
+                runs[who] = missing._replace(
+                    state="finished", modes=whole[who], acting=told
+                )
     return list(runs.values())
 
 
@@ -241,18 +247,26 @@ def evaluated(path: Path) -> dict[str, Judged]:
     return modes
 
 
-def read_curves(file: Path) -> dict[tuple[str, str, int], Judged]:
-    """A curves.csv of `penfac.studies.publish`, by environment, arm and seed."""
+def read_curves(file: Path) -> dict[tuple[str, str, int], dict[str, Judged]]:
+    """A curves.csv of `penfac.studies.publish`: by environment, arm and seed, then by
+    mode. Files of before have the mean alone."""
     if not file.is_file():
         raise ConfigError(f"{file}: no such file")
-    curves: dict[tuple[str, str, int], Judged] = {}
+    curves: dict[tuple[str, str, int], dict[str, Judged]] = {}
     try:
         with file.open(encoding="utf-8", newline="") as lines:
-            for row in csv.DictReader(lines):
+            rows = csv.DictReader(lines)
+            names = [n for n in rows.fieldnames or [] if n not in KEYS]
+            for row in rows:
                 who = row["env"], row["arm"], int(row["seed"])
-                judged = curves.setdefault(who, Judged([], []))
-                judged.steps.append(int(row["step"]))
-                judged.returns.append(finite(row["return"]))
+                modes = curves.setdefault(who, {})
+                for name in names:
+                    if row[name] == "" and name != "return":
+                        continue  # this arm is not judged so
+                    mode = "mean" if name == "return" else name
+                    judged = modes.setdefault(mode, Judged([], []))
+                    judged.steps.append(int(row["step"]))
+                    judged.returns.append(finite(row[name]))
     except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, ValueError):
         curves = {}
     if not curves:
@@ -373,6 +387,11 @@ def curve(env: str, arm: str, runs: list[Seen]) -> dict[str, Any]:
                 "error": run.error,
                 "steps": mean(run).steps,
                 "returns": mean(run).returns,
+                "modes": {
+                    mode: judged._asdict()
+                    for mode, judged in run.modes.items()
+                    if mode != "mean"
+                },
             }
             for run in own
         ],

@@ -131,7 +131,7 @@ def noted(name: str, fidelity: str) -> str:
 
 
 def spg_per_step(fidelity: str) -> Arm:
-    """SPG in the place of CAC, the actor updated at every time step (D31): with the
+    """SPG in the place of CAC, the actor updated at every time step (D29): with the
     authors' settings wherever an update of one step has them."""
     usual = known_fields(ALGORITHMS["spg"].config).keys() - {"actor_update"}
     theirs = (

@@ -10,6 +10,7 @@ from penfac.report.figures import all_figures
 from penfac.report.markdown import markdown
 from penfac.report.page import page
 from penfac.runs import RunFolder, storage
+from penfac.studies.findings import KEYS
 
 
 def publish(found: dict[str, Any], into: Path) -> list[Path]:
@@ -60,14 +61,31 @@ def acting(found: dict[str, Any]) -> str:
 
 
 def curves(found: dict[str, Any]) -> str:
-    """Every evaluation of every run, a row each."""
+    """Every evaluation of every run, a row each; `return` is that of the mean, and every
+    other mode that an arm is judged by has a column of its own."""
+    runs = [
+        (panel["env"], arm["arm"], run)
+        for panel in found["panels"]
+        for arm in panel["arms"]
+        for run in arm["seeds"]
+    ]
+    others = sorted({mode for _, _, run in runs for mode in run["modes"]})
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["env", "arm", "seed", "step", "return"])
-    for panel in found["panels"]:
-        for arm in panel["arms"]:
-            for run in arm["seeds"]:
-                for step, value in zip(run["steps"], run["returns"], strict=True):
-                    row = [panel["env"], arm["arm"], run["seed"], step, f"{value:.6g}"]
-                    writer.writerow(row)
+    writer.writerow([*KEYS, "return", *others])
+    for env, arm, run in runs:
+        judged = [by_step(run["modes"].get(mode)) for mode in others]
+        for step, value in by_step(run).items():
+            more = [written(curve.get(step)) for curve in judged]
+            writer.writerow([env, arm, run["seed"], step, written(value), *more])
     return text.getvalue()
+
+
+def by_step(judged: dict[str, Any] | None) -> dict[int, float]:
+    if judged is None:
+        return {}
+    return dict(zip(judged["steps"], judged["returns"], strict=True))
+
+
+def written(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
