@@ -114,12 +114,12 @@ def read_made(folder: Path) -> Made | None:
     except (OSError, ValueError, LookupError, TypeError):
         raise CorruptFile(f"{file}: is not a made.json that penfac wrote") from None
     told, runs = read_acting(acting), []
-    for who, judged in read_curves(curves).items():
+    for who, modes in read_curves(curves).items():
         env, arm, seed = who
         own: dict[str, Any] = {"config": configs[arm][1]} if arm in configs else {}
         unit = Unit(env, arm, seed, curves, own)
         state = states.get(who, "finished")
-        runs.append(Seen(unit, state, None, {"mean": judged}, 0.0, told.get(who, {})))
+        runs.append(Seen(unit, state, None, modes, 0.0, told.get(who, {})))
     return Made(steps, arms, runs)
 
 
