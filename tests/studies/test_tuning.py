@@ -81,13 +81,15 @@ def test_a_search_does_not_begin_with_what_an_earlier_one_found(space):
     assert kept.on == {LQR: {"gamma": 0.9}}
 
 
-def test_nor_with_what_a_preset_holds_for_this_task(space):
-    hopper = "RoboschoolHopper-v2"
-    block = presets.read("penfac")["tuned"]["roboschoolhopper"]
-    default = ALGORITHMS["penfac"].config()
-    kept = tuning.unsearched(Arm("a", preset="tuned"), hopper, Search(space=space))
-    assert kept.on == {hopper: {"actor_lr": default.actor_lr, "lam": default.lam}}
-    assert block["lam"] != default.lam  # else this would show nothing
+def test_nor_with_what_a_preset_holds_for_this_task(tmp_path):
+    cheetah, file = "RoboschoolHalfCheetah-v2", tmp_path / "ddpg.toml"
+    file.write_text("actor_lr = { log = [1e-4, 1e-2] }\nsigma = [0.1, 0.2]\n")
+    block = presets.read("ddpg")["tuned"]["roboschoolhalfcheetah"]
+    default = ALGORITHMS["ddpg"].config()
+    arm = Arm("a", algo="ddpg", preset="tuned")
+    kept = tuning.unsearched(arm, cheetah, Search(space=str(file)))
+    assert kept.on == {cheetah: {"actor_lr": default.actor_lr, "sigma": default.sigma}}
+    assert block["sigma"] != default.sigma  # else this would show nothing
 
 
 def test_what_makes_an_arm_is_not_drawn(tmp_path, space):
@@ -123,7 +125,7 @@ def test_a_search_of_another_budget_is_not_gone_on_with(tmp_path, space):
 def test_nothing_is_a_setting_too(tmp_path):
     """A search that found no narrowing of the noise undoes what the preset has there."""
     cheetah = "RoboschoolHalfCheetah-v2"
-    assert presets.preset("penfac", "tuned", cheetah)["sigma_end"] is not None
+    assert ALGORITHMS["penfac"].config().sigma_end is not None
     tuning.write(tmp_path, {cheetah: {"penfac": {"sigma_end": None}}})
     table = tuning.read(tmp_path / tuning.FILE)
     study = tuning.with_settings(paper_study("fig2", "tuned"), table)

@@ -255,9 +255,10 @@ PENFAC = Algorithm(
     acting=acting,
     settled=settled,
     earlier_settings=EARLIER,
-    earlier_arrays={
-        f"state.returned.{key}": np.asarray(array)
-        for key, array in running_init(1)._asdict().items()
+    earlier_arrays={  # `running_init(1)`; an import computes nothing
+        "state.returned.seen": np.zeros((), np.float32),
+        "state.returned.mean": np.zeros(1, np.float32),
+        "state.returned.m2": np.zeros(1, np.float32),
     },
 )
 

@@ -13,13 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penfac.envs.roboschool.robots import (
-    Machine,
-    Physics,
-    axis_lengths,
-    build,
-    joint_limits,
-)
+from penfac.envs.roboschool import robots
+from penfac.envs.roboschool.robots import Machine, Physics, build, joint_limits
 from penfac.envs.roboschool.rules import RULES, Rules
 from penfac.envs.roboschool.tables import (
     ANT,
@@ -115,7 +110,7 @@ class WalkerTask:
     @cached_property
     def pace(self) -> np.ndarray:
         """[m] of the joints: the speed of the angle over that in qvel (`Hinge`)."""
-        return 1 / axis_lengths(self.machine.robot)
+        return 1 / robots.axis_lengths(self.machine.robot)
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -326,10 +321,7 @@ class WalkerTask:
             sites.append([pair for pair, _ in pairs])
             radius = bodies[foot].geoms[0].radius
             # two spheres touch in Bullet when they overlap, all else when it is near
-            margin = [near if a != b else 0.0 for (a, b), _ in pairs]
-            reach.append(
-                [radius + r + more for (_, r), more in zip(pairs, margin, strict=True)]
-            )
+            reach.append([radius + r + near * (a != b) for (a, b), r in pairs])
         return np.array(sites), np.array(reach), self.foot_ends[:, :1]
 
     def strikes(self, xp, sensors: Array, more: float = 0.0) -> Array:
