@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# `make test TESTS=tests/core`: some of them
+TESTS  ?=
 # tests start many processes: each keeps to one thread of BLAS
 export OPENBLAS_NUM_THREADS ?= 1
 
@@ -40,7 +42,7 @@ train: $(VENV)/.core
 	$(BIN)/penfac train --env RoboschoolHalfCheetah-v2 --steps 1_000_000 --stop-after 150s
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(TESTS)
 
 slow: $(VENV)/.peers
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
