@@ -29,7 +29,12 @@ class Say(Listener):
 def main(steps: int, out: Path) -> None:
     request = Request(
         env="penfac/LQR-v0",
-        settings={"collect": "steps", "worlds": 8, "steps_per_world": 50},
+        settings={
+            "worlds": 8,
+            "steps_per_world": 50,
+            "minibatches": 8,
+            "sigma_end": None,
+        },
         arms={f"sigma-{sigma}": {"sigma": sigma} for sigma in SIGMAS},
         steps=steps,
         seeds=SEEDS,

@@ -143,7 +143,7 @@ def test_the_long_page_works(page, folder):
 def test_the_page_about_robots_works_on_a_run(folder):
     """It begins where a run is there already."""
     pytest.importorskip("onnxruntime")
-    few = "--set collect=steps --set worlds=2 --set steps_per_world=50"
+    few = "--set collect=steps --set worlds=2 --set steps_per_world=50 --set minibatches=4"
     made = f"penfac train --env RoboschoolHopper-v2 -n 100 --eval-episodes 1 {few}"
     assert run_shell(made, {}).returncode == 0
     names = {"__name__": "robot", "observation": np.zeros(15, np.float32)}

@@ -8,7 +8,7 @@ import numpy as np
 
 from penfac.algos import ALGORITHMS
 from penfac.configs import from_values
-from penfac.core.noise import Exploration, annealed
+from penfac.core.noise import Exploration, narrowed
 from penfac.envs.gym import check_id
 from penfac.envs.worlds import open_worlds
 from penfac.errors import ConfigError, CorruptFile, PenfacError
@@ -72,7 +72,7 @@ def exploring(
     sigma = np.asarray(policy.about.get("sigma", cfg.sigma), float)
     if cfg.sigma_end is not None:
         progress = min(policy.about.get("step", 0) / steps, 1.0)
-        sigma = np.asarray(annealed(cfg.sigma, cfg.sigma_end, progress))
+        sigma = np.asarray(narrowed(cfg.sigma, cfg.sigma_end, progress))
     if sigma.shape not in ((), (len(policy.actions.low),)):
         raise CorruptFile(f"{path}: its policy has a sigma that does not fit")
     return Explorer(policy.weights, how, sigma)

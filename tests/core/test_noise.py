@@ -10,7 +10,12 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from penfac.core.actor import cac_weight, cacla_weight, toward_loss
-from penfac.core.noise import annealed, clipped_gaussian, truncated_gaussian
+from penfac.core.noise import (
+    annealed,
+    clipped_gaussian,
+    narrowed,
+    truncated_gaussian,
+)
 
 MUS = [0.0, 0.99, -1.0, 5.0, -5.0]
 SIGMAS = [0.01, 0.2, 1.0, 10.0]
@@ -103,6 +108,13 @@ def test_sigma_moves_on_a_straight_line():
     assert [annealed(0.4, 0.2, p) for p in (0.0, 0.5, 1.0)] == pytest.approx(
         [0.4, 0.3, 0.2]
     )
+
+
+def test_exploration_never_widens():
+    """A sigma below the default's end is what was asked for; none keeps it."""
+    assert [narrowed(0.4, 0.2, p) for p in (0.0, 1.0)] == pytest.approx([0.4, 0.2])
+    assert [narrowed(0.1, 0.25, p) for p in (0.0, 0.5, 1.0)] == [0.1, 0.1, 0.1]
+    assert narrowed(0.1, None, 0.7) == 0.1
 
 
 # --- where exploration pulls a policy that should sit on its bound ---------------------

@@ -281,6 +281,7 @@ TILES = {"tilings", "tiles", "tile_memory", "tile_low", "tile_high"}
 REPLAY = {
     "exploration", "random_steps", "rounds", "collect",
     "replay", "batch_size", "n_step", "critics",
+    "critic_l2_on",
     "target_noise",  # whether it is 0
 }  # fmt: skip
 SHAPING = {  # arms that differ in one of these do not share a program
@@ -292,7 +293,7 @@ SHAPING = {  # arms that differ in one of these do not share a program
     "dpg": ONLINE | {"q"},
     "ddpg": NETWORKS | WORLDS | REPLAY,
     "td3": NETWORKS | WORLDS | REPLAY,
-    "ppo": NETWORKS | WORLDS | {"collect", "epochs", "minibatches"},
+    "ppo": NETWORKS | WORLDS | {"collect", "epochs", "minibatches", "clip_action"},
     "cacla tiles": ONLINE | TILES | {"features"},
 }
 OFF = {  # what another setting has switched off, and so changes nothing at all

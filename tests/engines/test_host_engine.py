@@ -237,12 +237,12 @@ def test_evaluated_points_carry_the_returns(engine):
 )
 def test_gamma_follows_the_time_step_and_the_log_says_so(env, gamma):
     """... where the config leaves it open; one that is given stays."""
-    notes: list[str] = []
-    job = make_job(env, gamma=None)._replace(note=notes.append)
+    job = make_job(env, gamma=None)
     engine = HostEngine(job, [0])
     assert float(engine.numbers.gamma) == pytest.approx(gamma, abs=1e-4)
-    assert notes == [f"gamma = {gamma} on {env}"]
+    assert job.left_open(engine.spec) == f"; gamma = {gamma} here"
     engine.close()
-    engine = HostEngine(make_job(env, gamma=0.5), [0])
-    assert float(engine.numbers.gamma) == 0.5
+    given = make_job(env, gamma=0.5)
+    engine = HostEngine(given, [0])
+    assert (float(engine.numbers.gamma), given.left_open(engine.spec)) == (0.5, "")
     engine.close()

@@ -221,6 +221,7 @@ def test_a_seed_that_diverges_in_its_evaluation_stops_alone():
         "--set=normalise_actor=none",
         "--set=actor_output=linear",
         "--set=exploration=gaussian",
+        "--set=activation=leaky_relu",
         "--env-arg",
         f"chosen=[{judged}]",
     )

@@ -129,7 +129,7 @@ REGULATORS = [
     ({"dpg network": LQR_ONLINE | {"q": "network"}}, 8000),
     ({"ddpg": LQR_REPLAY}, 600),
     ({"td3": LQR_REPLAY}, 600),
-    ({"ppo": LQR_PPO}, 150),
+    ({"ppo": LQR_PPO}, 300),
 ]  # fmt: skip
 BEST, _ = optimum(DOUBLE_INTEGRATOR)
 LOW, HIGH = -6.0, 14.0  # |K* s| stays below 4.4

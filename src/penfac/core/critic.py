@@ -12,7 +12,7 @@ def value_loss(
     v: Float[Array, " N"], target: Float[Array, " N"], mask: Bool[Array, " N"]
 ) -> Float[Array, ""]:
     """Half the mean squared error to fixed targets, over the steps really played."""
-    played = jnp.maximum(jnp.sum(mask), 1)  # a minibatch may have none
+    played = jnp.maximum(jnp.sum(mask), 1).astype(v.dtype)  # a minibatch may have none
     return 0.5 * jnp.sum((v - target) ** 2, where=mask) / played
 
 

@@ -147,6 +147,11 @@ def adapt_parameter_noise(
     return jnp.where(distance > target, sigma / factor, sigma * factor)
 
 
+def narrowed(sigma: Number, end: Number | None, progress: Number) -> Number:
+    """Exploration on its way from sigma to `end` over the run; it never widens."""
+    return annealed(sigma, sigma if end is None else min(sigma, end), progress)
+
+
 def annealed(start: Number, end: Number, progress: Number) -> Number:
     """On a straight line from `start` to `end` as progress goes from 0 to 1."""
     return start + (end - start) * progress

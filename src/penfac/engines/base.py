@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from penfac.algos.base import Algorithm, Collecting, Moment, given
-from penfac.core.noise import annealed
+from penfac.core.noise import narrowed
 from penfac.envs.gym import EnvOptions, Watch
 from penfac.errors import CorruptFile, Divergence, PenfacError
 from penfac.policy import ActionScale, Policy, PolicyWeights
@@ -55,17 +55,19 @@ class Job(NamedTuple):
 
     def numbers(self, spec: EnvSpec, cfg: Any = None) -> Any:
         """What the program computes with: of the job's config, or of another learner's."""
-        cfg = self.cfg if cfg is None else cfg
-        settled = self.algo.settled(cfg, spec)
-        for key, value in vars(settled).items():
-            if value != getattr(cfg, key):  # config.json leaves it to the environment
-                self.note(f"{key} = {value:.4g} on {spec.id}")
+        settled = self.algo.settled(self.cfg if cfg is None else cfg, spec)
         return self.algo.numbers(settled)
+
+    def left_open(self, spec: EnvSpec) -> str:
+        """What config.json leaves to the environment, and what that came to."""
+        settled = vars(self.algo.settled(self.cfg, spec)).items()
+        changed = [(k, v) for k, v in settled if v != getattr(self.cfg, k)]
+        return "".join(f"; {key} = {value:.4g} here" for key, value in changed)
 
     def sigma(self, step: int) -> float:
         """Exploration at this point of the run."""
-        end = self.cfg.sigma if self.cfg.sigma_end is None else self.cfg.sigma_end
-        return float(annealed(self.cfg.sigma, end, self.progress(step)))
+        cfg = self.cfg
+        return float(narrowed(cfg.sigma, cfg.sigma_end, self.progress(step)))
 
     def policy(
         self, weights: PolicyWeights, state: Any, plan: Any, numbers: Any,

@@ -155,7 +155,8 @@ class DeviceEngine:
         seconds = time.perf_counter() - started
         if not self.compiled:
             self.compiled = True
-            self.job.note(f"first update in {seconds:.1f} s, compilation included")
+            said = f"first update in {seconds:.1f} s, compilation included"
+            self.job.note(said + self.job.left_open(self.env.spec))
         timing = {"collect": 0.0, "env": 0.0, "update": seconds / len(rows)}
         for row, (i, counters) in rows.items():
             own = jax.tree.map(lambda x, row=row: x[row], told.metrics)

@@ -262,7 +262,8 @@ class HostEngine:
             program = jax.jit(update, donate_argnums=0)
             self.compiled[length] = program.lower(*args).compile()
             seconds = time.perf_counter() - started
-            self.job.note(f"compiled the update of {length} steps in {seconds:.1f} s")
+            said = f"compiled the update of {length} steps in {seconds:.1f} s"
+            self.job.note(said + self.job.left_open(self.spec))
         rows, rest, metrics = self.compiled[length](*args)
         return Held(rows, rest), on_host(metrics)
 
