@@ -281,7 +281,6 @@ TILES = {"tilings", "tiles", "tile_memory", "tile_low", "tile_high"}
 REPLAY = {
     "exploration", "random_steps", "rounds", "collect",
     "replay", "batch_size", "n_step", "critics",
-    "critic_l2_on",
     "target_noise",  # whether it is 0
 }  # fmt: skip
 SHAPING = {  # arms that differ in one of these do not share a program
@@ -303,8 +302,8 @@ OFF = {  # what another setting has switched off, and so changes nothing at all
     "cac": TILES | {"q", "spg_critic"},
     "spg": TILES | {"q"},
     "dpg": TILES | {"spg_critic"},
-    "ddpg": EPISODES | {"ou_theta", "ou_dt"},
-    "td3": EPISODES | {"ou_theta", "ou_dt"},
+    "ddpg": EPISODES | {"ou_theta", "ou_dt", "critic_l2_on"},
+    "td3": EPISODES | {"ou_theta", "ou_dt", "critic_l2_on"},
     "ppo": EPISODES,
     "cacla tiles": {"q", "spg_critic"},
 }
