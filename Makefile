@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 help:
 	@echo "make train   install and learn RoboschoolHalfCheetah-v2 for about two minutes"
-	@echo "make test    install what tests need and run them (about 20 minutes)"
+	@echo "make test    install what tests need and run them (about half an hour)"
 	@echo "make slow    tests that need peers or minutes"
 	@echo "make check   lint, types and docs"
 	@echo "make docs    the pages of docs/ as a site, in build/site"
