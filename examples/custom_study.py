@@ -9,10 +9,10 @@ reads `study` from this file too: `penfac study run examples/custom_study.py`.
 import sys
 from pathlib import Path
 
-from penfac.events import Limits
 from penfac.studies import findings, publish, runner
 from penfac.studies.claims import Claim
 from penfac.studies.spec import Arm, Study
+from penfac.training.events import Limits
 
 settings = {  # one state: mu is a bias, V a number; steps as the equations have them
     "actor_hidden": [],

@@ -11,9 +11,9 @@ import statistics
 import sys
 from pathlib import Path
 
-from penfac.events import Limits, Listener
-from penfac.request import Request
-from penfac.trial import start
+from penfac.training.events import Limits, Listener
+from penfac.training.request import Request
+from penfac.training.trial import start
 
 SIGMAS = (0.05, 0.1, 0.2, 0.4)
 SEEDS = (0, 1, 2)

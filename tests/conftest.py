@@ -16,7 +16,13 @@ os.environ["PJRT_NPROC"] = "1"
 from jaxtyping import install_import_hook
 
 install_import_hook(
-    ["penfac.types", "penfac.core", "penfac.nets", "penfac.replay", "penfac.algos"],
+    [
+        "penfac.types",
+        "penfac.core",
+        "penfac.algos.nets",
+        "penfac.algos.replay",
+        "penfac.algos",
+    ],
     "beartype.beartype",
 )
 

@@ -10,7 +10,7 @@ from tests.faults.commands import same_end, status
 from tests.small_models import JUDGED, learned, own_folder, small
 
 from penfac.api import notebook
-from penfac.interruption import Interruption
+from penfac.training.interruption import Interruption
 
 __all__ = ["own_folder"]  # a fixture
 pytestmark = pytest.mark.usefixtures("own_folder")

@@ -18,9 +18,9 @@ from tests.small_runs import (
     write_arms,
 )
 
-from penfac import presets
-from penfac.learners import documents, learners_of
-from penfac.runs import read_csv
+from penfac.runs.folder import read_csv
+from penfac.runs.learners import documents, learners_of
+from penfac.settings import presets
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 RUN = Path("runs/penfac/test")

@@ -31,8 +31,8 @@ from tests.small_runs import (
     write_arms,
 )
 
-from penfac import bundle
-from penfac.runs import Lock, read_csv
+from penfac.runs.folder import Lock, read_csv
+from penfac.training import bundle
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 OUT = Path("out")

@@ -9,12 +9,12 @@ import pytest
 from tests.export.some_policies import make
 
 from penfac import cli
-from penfac.card import Facts, Judged, card, last_evaluation, rebuilt, worth
-from penfac.configs import to_values
+from penfac.analysis.card import Facts, Judged, card, last_evaluation, rebuilt, worth
 from penfac.envs.gym import EnvOptions
 from penfac.errors import ConfigError
-from penfac.learners import Learner
-from penfac.request import Request, resolve
+from penfac.runs.learners import Learner
+from penfac.settings.configs import to_values
+from penfac.training.request import Request, resolve
 
 ENV = "penfac/LQR-v0"
 
@@ -132,7 +132,7 @@ def test_a_command_rebuilt_asks_for_the_same_run(what, monkeypatch):
     """Typed, it resolves to the very config.json it was made from."""
     import typer.main
 
-    from penfac import trial
+    from penfac.training import trial
 
     due = document(**REQUESTS[what])
     asked = []

@@ -23,7 +23,7 @@ from tests.faults.commands import (
 )
 from tests.faults.conftest import in_own_folder, keep_compilations  # noqa: F401
 
-from penfac.runs import read_csv
+from penfac.runs.folder import read_csv
 
 RUN = Path("runs/penfac/test")
 PLAIN = ["--env", f"{BAD}Plain-v0", *TINY]

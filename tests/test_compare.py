@@ -9,7 +9,7 @@ import pytest
 from tests.faults.commands import TINY, command
 
 from penfac import stats
-from penfac.compare import labelled, told
+from penfac.analysis.compare import labelled, told
 from penfac.plots import Curve, comparison
 
 LQR = "--env=penfac/LQR-v0"

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penfac.algos.penfac_config import Config
-from penfac.configs import (
+from penfac.errors import ConfigError
+from penfac.settings.configs import (
     Range,
     check_ranges,
     from_values,
@@ -19,7 +20,6 @@ from penfac.configs import (
     parse_settings,
     to_values,
 )
-from penfac.errors import ConfigError
 
 
 @dataclass(frozen=True)

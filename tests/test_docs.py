@@ -11,14 +11,17 @@ import typer.main
 
 import penfac
 import penfac.errors
-from penfac import catalogue, cli, presets, request, trial
+from penfac import cli
 from penfac.algos import ALGORITHMS, ddpg, online, ppo
 from penfac.algos import penfac as penfac_algorithm
+from penfac.cli import catalogue
 from penfac.envs.builtin import BUILT_IN
-from penfac.recorder import tensorboard_tags
+from penfac.runs.recorder import tensorboard_tags
+from penfac.settings import presets
 from penfac.studies.ledger import claims_page
 from penfac.studies.paper import PAPER, paper_study
 from penfac.studies.verdicts import VERDICTS
+from penfac.training import request, trial
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))

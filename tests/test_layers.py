@@ -54,7 +54,7 @@ OURS = {
 
 
 def layer(name: str) -> str:
-    """`penfac.core.actor` is in `core`, `penfac.train` in `train`."""
+    """`penfac.core.actor` is in `core`, `penfac.training.loop` in `train`."""
     return name.split(".")[1] if "." in name else "penfac"
 
 
@@ -141,10 +141,10 @@ def reachable(start: str) -> set[str]:
 
 
 LIGHT = [
-    "penfac.runs",
-    "penfac.checkpoints",
-    "penfac.segments",
-    "penfac.board",
+    "penfac.runs.folder",
+    "penfac.runs.checkpoints",
+    "penfac.runs.segments",
+    "penfac.runs.tensorboard",
     "penfac.plots",
     "penfac.stats",
     "penfac.scores",
@@ -157,7 +157,9 @@ LIGHT = [
 ]
 
 
-@pytest.mark.parametrize("name", [*LIGHT, "penfac.configs", "penfac.envs.registration"])
+@pytest.mark.parametrize(
+    "name", [*LIGHT, "penfac.settings.configs", "penfac.envs.registration"]
+)
 def test_light_modules_never_lead_to_jax(name):
     """By any chain of imports, those inside functions included."""
     heavy = {
@@ -195,7 +197,9 @@ def test_no_module_imports_one_that_imports_it():
 
 
 SPEAKERS = {"cli", "terminal", "bench"}
-LAST_WORDS = {("penfac.trial", "on_hang")}  # the process ends there, nobody can listen
+LAST_WORDS = {
+    ("penfac.training.trial", "on_hang")
+}  # the process ends there, nobody can listen
 
 
 def calls_of_print(name: str) -> list[str]:
@@ -241,7 +245,7 @@ def test_files_are_short_and_named_for_what_they_hold(path):
 def test_importing_starts_no_computation():
     """What a module may still set for JAX is read when JAX starts: not by an import."""
     code = (
-        "import penfac.request, penfac.engines.device, penfac.envs.builtin\n"
+        "import penfac.training.request, penfac.engines.device, penfac.envs.builtin\n"
         "from jax._src import xla_bridge\n"
         "assert not xla_bridge._backends\n"
     )

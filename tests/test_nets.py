@@ -7,7 +7,7 @@ import pytest
 from jaxtyping import TypeCheckError
 
 import oracles
-from penfac.nets import ACTIVATIONS, INITS, SMALL, init_layers, mlp
+from penfac.algos.nets import ACTIVATIONS, INITS, SMALL, init_layers, mlp
 from penfac.policy import ACTIVATIONS as NUMPY_ACTIVATIONS
 
 SIZES = (5, 16, 8, 2)

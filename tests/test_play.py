@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tests.faults.commands import TINY, command, command_alone
 
+from penfac.analysis.play import Played, beside, show
 from penfac.envs.opengl import choose_opengl
 from penfac.errors import ConfigError
-from penfac.play import Played, beside, show
 
 try:
     choose_opengl()

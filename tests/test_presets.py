@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from penfac import presets
 from penfac.algos import ALGORITHMS
-from penfac.configs import from_values, known_fields, to_values
 from penfac.errors import ConfigError
-from penfac.evaluate import MODES
+from penfac.rollout.evaluate import MODES
+from penfac.settings import presets
+from penfac.settings.configs import from_values, known_fields, to_values
 
 CELLS = Path(__file__).with_name("paper_tables.json")  # made by `make_cells`
 TEX = Path(__file__).parents[2] / "shared/paper/penfac-ijcai19.tex"
@@ -341,7 +341,9 @@ def kept_for(row, task):
 
 def numbered_deviations(file: str, name: str) -> set[str]:
     """Settings of a preset whose line names a deviation (D1, D2, ...)."""
-    text = (resources.files("penfac.presets") / f"{file}.toml").read_text("utf-8")
+    text = (resources.files("penfac.settings.presets") / f"{file}.toml").read_text(
+        "utf-8"
+    )
     block = text.split(f"[{name}]\n")[1].split("\n[")[0]
     return set(re.findall(r"^(\w+) = [^#\n]*#[^\n]*\bD\d+", block, re.MULTILINE))
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from penfac.algos.replay import Replay, append, replay_init, sample, state_behind
 from penfac.core.returns import n_step_returns
-from penfac.replay import Replay, append, replay_init, sample, state_behind
 from penfac.types import Transitions
 
 GAMMA, WINDOW, CAPACITY, ROWS = 0.9, 3, 7, 5

@@ -22,11 +22,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from penfac import checkpoints, runs
 from penfac.errors import CorruptFile, RunFolderBusy, StorageError
-from penfac.learners import Learner
-from penfac.recorder import board_settings
-from penfac.runs import Lock, RunFolder, create_folder, read_csv
+from penfac.runs import folder as runs
+from penfac.runs.folder import Lock, RunFolder, checkpoints, create_folder, read_csv
+from penfac.runs.learners import Learner
+from penfac.runs.recorder import board_settings
 
 ROOT = Path(__file__).parents[1]
 META = {"counters": {"step": 7}, "identity": {"env": "x"}}

@@ -8,7 +8,7 @@ from tests.engines.jobs import make_job
 
 from penfac.engines.base import Counters, Progress
 from penfac.errors import Divergence, EnvironmentFault
-from penfac.train import Evaluated, Failed, Schedule, Settled, Updated, train
+from penfac.training.loop import Evaluated, Failed, Schedule, Settled, Updated, train
 from penfac.types import EpisodeStats
 
 

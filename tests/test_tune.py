@@ -24,17 +24,20 @@ from tests.faults.commands import (
 from tests.faults.conftest import in_own_folder, keep_compilations  # noqa: F401
 from tests.small_runs import LQR, ended_alike, learners, signal_at_update
 
-from penfac import presets, space, stats, tune
+from penfac import stats
 from penfac.algos import ALGORITHMS
-from penfac.configs import from_values, known_fields, to_values
 from penfac.engines.base import Job
 from penfac.engines.build import shapes
 from penfac.envs.gym import EnvOptions
 from penfac.errors import ConfigError
-from penfac.request import Request, resolve
-from penfac.runs import read_csv
+from penfac.runs.folder import read_csv
 from penfac.scores import authors_score, last_tenth
-from penfac.tune import Row, judge, rungs, score
+from penfac.search import halving as tune
+from penfac.search import space
+from penfac.search.halving import Row, judge, rungs, score
+from penfac.settings import presets
+from penfac.settings.configs import from_values, known_fields, to_values
+from penfac.training.request import Request, resolve
 
 ENV = "penfac/LQR-v0"
 EACH = pytest.mark.parametrize("algo", ALGORITHMS.values(), ids=ALGORITHMS)

@@ -13,8 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from penfac.events import Listener
-from penfac.learners import Learner
+from penfac.runs.learners import Learner
+from penfac.training.events import Listener
 
 # a pipe has no width: a table need not squeeze itself into what rich assumes
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)

@@ -13,8 +13,8 @@ from penfac.algos import ddpg, ppo
 from penfac.algos.base import Moment
 from penfac.algos.ddpg_config import Config as DdpgConfig
 from penfac.algos.ppo_config import Config as PpoConfig
+from penfac.algos.replay import append
 from penfac.core.returns import discounts, lambda_advantages, td_errors
-from penfac.replay import append
 
 pytestmark = pytest.mark.slow
 th = pytest.importorskip("torch")

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import oracles
-from penfac import presets
 from penfac.algos import ddpg
 from penfac.algos.base import Moment
 from penfac.algos.ddpg_config import Config, Numbers, Plan
+from penfac.algos.replay import append
 from penfac.core.normalise import BATCH_NORM_EPS
-from penfac.replay import append
+from penfac.settings import presets
 
 N, M, B = 3, 2, 8
 SMALL = {

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from tests.small_learners import SPEC, make_batch
 
-from penfac import presets
 from penfac.algos import ALGORITHMS
-from penfac.configs import from_values
 from penfac.engines.base import moment
+from penfac.settings import presets
+from penfac.settings.configs import from_values
 
 FILE = Path(__file__).with_name("before_minibatches.json")
 CASES = [(a, p) for a in ("penfac", "nfac") for p in ("authors", "paper")]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from tests.small_learners import NOW
 
-from penfac import presets
 from penfac.algos import ALGORITHMS
 from penfac.algos import penfac as algorithm
 from penfac.algos.penfac_config import RANGES, Config, check, numbers, plan
-from penfac.configs import from_values, known_fields, to_values
 from penfac.engines.base import moment
 from penfac.errors import ConfigError
+from penfac.settings import presets
+from penfac.settings.configs import from_values, known_fields, to_values
 
 WORDS = [
     (key, word)

@@ -9,12 +9,12 @@ import optax
 import pytest
 
 import oracles
-from penfac import presets
 from penfac.algos import ppo
 from penfac.algos.base import Moment
 from penfac.algos.ppo_config import Config, Numbers, Plan
-from penfac.configs import from_values
 from penfac.policy import mean_action
+from penfac.settings import presets
+from penfac.settings.configs import from_values
 
 N, M = 3, 2
 SMALL = {

@@ -9,6 +9,7 @@ import pytest
 import scipy.special
 from scipy import stats
 
+from penfac.algos.nets import init_layers, mlp
 from penfac.core.noise import (
     EXPLORATION_LAWS,
     Exploration,
@@ -21,7 +22,6 @@ from penfac.core.noise import (
     perturbed,
     stationary_sigma,
 )
-from penfac.nets import init_layers, mlp
 
 THETA, DT, SIGMA = 0.5, 0.1, 0.2
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from penfac import policy
+from penfac.algos.nets import init_layers, mlp
 from penfac.core.critic import compatible_q
 from penfac.core.features import (
     compatible_direction,
@@ -13,7 +14,6 @@ from penfac.core.features import (
     tile_features,
     tile_indices,
 )
-from penfac.nets import init_layers, mlp
 from penfac.policy import Tiling, tile_shifts
 
 LINE = Tiling((0.0,), (4.0,), tilings=2, tiles=4, memory=10**6)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from penfac.algos.nets import init_layers, mlp
 from penfac.core.actor import (
     ACTOR_RULES,
     actor_weight,
@@ -14,7 +15,6 @@ from penfac.core.actor import (
     toward_loss,
 )
 from penfac.core.critic import compatible_q, q_loss, q_target, soft_update
-from penfac.nets import init_layers, mlp
 
 N, M, B = 3, 2, 6
 

@@ -9,7 +9,7 @@ from tests.full_batch import FULL_BATCH
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Engine, Job
 from penfac.envs.gym import EnvOptions
-from penfac.train import Event, Schedule, train
+from penfac.training.loop import Event, Schedule, train
 
 TINY = FULL_BATCH | {
     "gamma": 0.9,

@@ -12,9 +12,7 @@ from tests.engines.turns import distance, sharing, turn, turns
 from tests.full_batch import FULL_BATCH
 from tests.rollout.worlds import WANDERER
 
-from penfac import presets
 from penfac.algos import ALGORITHMS
-from penfac.configs import from_values, known_fields
 from penfac.engines import device, memory
 from penfac.engines.base import Counters, Job
 from penfac.engines.build import build_engine, shapes
@@ -23,8 +21,10 @@ from penfac.engines.host import HostEngine
 from penfac.engines.several import Several
 from penfac.envs.gym import EnvOptions
 from penfac.errors import ConfigError
-from penfac.request import Request, resolve
-from penfac.train import Evaluated
+from penfac.settings import presets
+from penfac.settings.configs import from_values, known_fields
+from penfac.training.loop import Evaluated
+from penfac.training.request import Request, resolve
 
 ENV, SEEDS, UPDATES = "penfac/LQR-v0", (0, 1), 3
 # of the preset's sizes, and steps so long that three updates tell the arms apart

@@ -16,7 +16,7 @@ from penfac.envs.gym import EnvOptions
 from penfac.errors import Divergence, EnvironmentFault
 from penfac.randomness import Stream
 from penfac.rollout.device import stream_keys
-from penfac.train import Evaluated, Failed, Schedule, Updated
+from penfac.training.loop import Evaluated, Failed, Schedule, Updated
 
 ENV, SEEDS, STEPS = "penfac/LQR-v0", [5, 6, 7], 300  # three updates of 2 x 50 steps
 

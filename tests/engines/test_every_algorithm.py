@@ -8,14 +8,15 @@ import tests.rollout.worlds  # noqa: F401  registers the environments
 from tests.engines.jobs import digest, finish, never
 from tests.full_batch import FULL_BATCH
 
-from penfac import runs, segments
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Job
 from penfac.engines.device import DeviceEngine
 from penfac.engines.host import HostEngine
 from penfac.envs.gym import EnvOptions
 from penfac.errors import CorruptFile, Divergence
-from penfac.train import Evaluated, Failed, Schedule, Updated, train
+from penfac.runs import folder as runs
+from penfac.runs import segments
+from penfac.training.loop import Evaluated, Failed, Schedule, Updated, train
 
 HIDDEN = {"actor_hidden": (4,), "critic_hidden": (4,)}
 ONLINE = HIDDEN | {"rounds": 20}

@@ -12,7 +12,7 @@ from penfac.engines.host import HostEngine
 from penfac.errors import Divergence
 from penfac.randomness import Stream, env_seed
 from penfac.rollout.packing import bucket
-from penfac.train import Evaluated, Failed, Schedule, Updated
+from penfac.training.loop import Evaluated, Failed, Schedule, Updated
 
 SEEDS, STEPS = [0, 1, 2], 240  # three updates of two episodes of forty steps
 

@@ -8,7 +8,7 @@ from tests.rollout.worlds import WANDERER
 
 from penfac.engines.device import DeviceEngine
 from penfac.engines.host import HostEngine
-from penfac.train import Updated
+from penfac.training.loop import Updated
 
 PAGE = 4096
 

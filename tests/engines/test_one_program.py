@@ -21,7 +21,7 @@ from penfac.envs.gym import EnvOptions
 from penfac.errors import Divergence
 from penfac.randomness import Stream
 from penfac.rollout.device import Noise, collect_episodes, stream_keys
-from penfac.train import Evaluated, Failed, Updated
+from penfac.training.loop import Evaluated, Failed, Updated
 
 ENV, SEEDS, HORIZON, STEPS = "penfac/LQR-v0", [5, 6, 7], 5, 30
 MAD = 666  # a seed whose worlds are not of this world

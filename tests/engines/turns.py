@@ -5,7 +5,7 @@ import numpy as np
 from penfac.engines.base import Arrays, Counters, Engine
 from penfac.engines.device import DeviceEngine
 from penfac.errors import PenfacError
-from penfac.train import count_update
+from penfac.training.loop import count_update
 
 
 def turn(engine: Engine, counters: list[Counters]) -> list:

@@ -26,11 +26,11 @@ import tensorboardX.record_writer
 
 import penfac.cli
 import penfac.terminal
-from penfac import runs
 from penfac.engines.host import HostEngine
 from penfac.envs.gym import World
-from penfac.evaluate import Evaluator
+from penfac.rollout.evaluate import Evaluator
 from penfac.rollout.host import HostWorlds
+from penfac.runs import folder as runs
 
 IMPORTED = (
     matplotlib.backends.backend_agg,

@@ -19,7 +19,7 @@ from tests.faults.commands import (
 from penfac.envs.gym import EnvOptions, open_world
 from penfac.policy import Policy
 from penfac.randomness import Stream, env_seed
-from penfac.runs import read_csv
+from penfac.runs.folder import read_csv
 
 RUN = Path("runs/penfac/test")
 

@@ -11,7 +11,7 @@ import pytest
 from tests.faults.commands import command, status
 
 from penfac.algos.penfac_config import EARLIER
-from penfac.runs import read_csv
+from penfac.runs.folder import read_csv
 
 FOLDER = Path(__file__).with_name("earlier") / "run"
 

@@ -24,9 +24,9 @@ from tests.faults.commands import (
     status,
 )
 
-from penfac import checkpoints, runs
 from penfac.engines.host import HostEngine
-from penfac.runs import read_csv
+from penfac.runs import checkpoints, read_csv
+from penfac.runs import folder as runs
 
 RUN = Path("runs/penfac/test")
 
@@ -63,8 +63,8 @@ def test_a_name_that_exists_is_6(finished):
 
 def test_a_busy_folder_is_6_and_names_the_owner(finished):
     script = (
-        "import sys, pathlib, penfac.runs\n"
-        f"lock = penfac.runs.Lock(pathlib.Path({str(finished)!r}))\n"
+        "import sys, pathlib, penfac.runs.folder\n"
+        f"lock = penfac.runs.folder.Lock(pathlib.Path({str(finished)!r}))\n"
         "print('locked', flush=True); sys.stdin.read()\n"
     )
     owner = subprocess.Popen(

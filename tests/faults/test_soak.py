@@ -10,11 +10,11 @@ from tests.faults.commands import BAD, environment
 SCRIPT = """
 import json, os, sys
 import penfac.cli
-import penfac.recorder
-from penfac.events import Trial
+import penfac.runs.recorder
+from penfac.training.events import Trial
 
 # a slow machine would import matplotlib in the middle; what drawing takes levels off
-penfac.recorder.DRAW_EVERY = 1e9
+penfac.runs.recorder.DRAW_EVERY = 1e9
 
 seen, handle = [], Trial.handle
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from penfac import checkpoints, runs
-from penfac.runs import RunFolder
+from penfac.runs import folder as runs
+from penfac.runs.folder import RunFolder, checkpoints
 
 ROWS = [{"update": 1, "step": 10}]
 

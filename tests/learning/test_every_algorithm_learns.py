@@ -22,7 +22,7 @@ from penfac.engines.device import DeviceEngine
 from penfac.envs.gym import EnvOptions
 from penfac.envs.lqr import DOUBLE_INTEGRATOR, HORIZON, LQR_ENV, optimum
 from penfac.envs.probes import BEST_ACTION, BEST_SLOPE
-from penfac.train import count_update
+from penfac.training.loop import count_update
 
 SEEDS = (0, 1)
 GAMMA = 0.9

@@ -19,13 +19,13 @@ from tests.full_batch import FULL_BATCH
 from tests.learning.loop import Learner, value_of
 
 from penfac.algos import ALGORITHMS
-from penfac.configs import parse_settings
 from penfac.engines.base import Counters, Job
 from penfac.engines.device import DeviceEngine
 from penfac.envs.gym import EnvOptions
 from penfac.envs.lqr import ACTION_BOUND as BOUND
 from penfac.envs.lqr import DOUBLE_INTEGRATOR, LQR_ENV, optimum, value
-from penfac.train import Schedule, train
+from penfac.settings.configs import parse_settings
+from penfac.training.loop import Schedule, train
 
 STEPS = 400_000
 SETTINGS = [

@@ -14,13 +14,13 @@ import numpy as np
 
 from penfac.algos import ALGORITHMS, ddpg, online
 from penfac.algos.base import Algorithm
+from penfac.algos.nets import mlp
 from penfac.algos.networks import running_inputs, value
 from penfac.core.noise import annealed
 from penfac.core.normalise import normalise
 from penfac.engines.base import moment
 from penfac.envs.base import JaxEnv
 from penfac.envs.probes import PROBES
-from penfac.nets import mlp
 from penfac.randomness import Stream
 from penfac.rollout.device import Noise, collect_steps, start_worlds
 

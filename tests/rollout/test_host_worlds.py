@@ -21,8 +21,8 @@ from penfac.core.noise import Exploration
 from penfac.envs.gym import EnvOptions, open_world
 from penfac.envs.worlds import GymWorlds, open_worlds
 from penfac.errors import EnvironmentFault
-from penfac.evaluate import Candidate, Evaluator, deterministic
 from penfac.randomness import Stream, env_seed
+from penfac.rollout.evaluate import Candidate, Evaluator, deterministic
 from penfac.rollout.host import NOISE_BLOCK, Explorer, HostWorlds, play_episodes
 from penfac.rollout.lockstep import play_alone
 from penfac.types import Transitions

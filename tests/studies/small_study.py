@@ -1,9 +1,9 @@
 """A study that takes seconds: two arms of PeNFAC and one of PPO on built-in tasks."""
 
-from penfac.events import Limits
 from penfac.studies.claims import Claim
 from penfac.studies.runner import How, start
 from penfac.studies.spec import Arm, Study
+from penfac.training.events import Limits
 
 LQR = "penfac/LQR-v0"
 SETTINGS = {

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import pytest
 from tests.faults.commands import environment
 
-from penfac.events import Limits
-from penfac.runs import read_csv
+from penfac.runs.folder import read_csv
 from penfac.studies import plan, runner
 from penfac.studies.paper import FIDELITIES, PAPER, paper_study
 from penfac.studies.spec import Arm, Study
+from penfac.training.events import Limits
 
 pytestmark = pytest.mark.slow
 SEEDS = (0, 1)

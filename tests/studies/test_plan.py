@@ -16,13 +16,13 @@ from tests.studies.study_folders import (
     unlocked,
 )
 
-from penfac import request
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
-from penfac.request import check_document
-from penfac.runs import Lock, read_config
+from penfac.runs.folder import Lock, read_config
 from penfac.studies import plan, runner
 from penfac.studies.claims import Claim
 from penfac.studies.spec import Arm
+from penfac.training import request
+from penfac.training.request import check_document
 
 EXECUTE = runner.execute
 HOME = Path("study")

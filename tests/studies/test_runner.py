@@ -19,11 +19,11 @@ from tests.studies.study_folders import (
 )
 
 from penfac.errors import ConfigError, RunFolderBusy
-from penfac.events import Limits
-from penfac.runs import Lock
+from penfac.runs.folder import Lock
 from penfac.studies import executors, plan, runner
 from penfac.studies.runner import How
 from penfac.studies.spec import Arm
+from penfac.training.events import Limits
 
 HOME = Path("study")
 BOTH = "penfac/ProbeBoth-v0"

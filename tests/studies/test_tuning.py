@@ -3,15 +3,15 @@
 import pytest
 from tests.studies.small_study import LQR, run_study, small
 
-from penfac import presets
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError
-from penfac.events import Limits
-from penfac.runs import read_config
+from penfac.runs.folder import read_config
+from penfac.search.halving import Search
+from penfac.settings import presets
 from penfac.studies import plan, tuning
 from penfac.studies.paper import paper_study
 from penfac.studies.spec import Arm, to_table
-from penfac.tune import Search
+from penfac.training.events import Limits
 
 SPACE = "actor_lr = { log = [1e-4, 1e-2] }\nlam = [0.5, 0.9]\n"
 

@@ -26,6 +26,7 @@ from penfac.algos.ddpg_config import (
     numbers,
     plan,
 )
+from penfac.algos.nets import init_layers, mlp
 from penfac.algos.networks import (
     Actor,
     Inputs,
@@ -38,6 +39,7 @@ from penfac.algos.networks import (
     only_with_batch_norm,
     running_inputs,
 )
+from penfac.algos.replay import Replay, append, replay_init, sample, state_behind
 from penfac.core.actor import dpg_loss
 from penfac.core.critic import q_loss, q_target, soft_update
 from penfac.core.noise import adapt_parameter_noise, perturbed
@@ -53,8 +55,6 @@ from penfac.core.normalise import (
 )
 from penfac.core.returns import ddrl_n_step_returns, n_step_returns
 from penfac.core.trust_region import action_distance
-from penfac.nets import init_layers, mlp
-from penfac.replay import Replay, append, replay_init, sample, state_behind
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]

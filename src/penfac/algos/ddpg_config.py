@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float, Int
 
 from penfac.algos.base import Collecting, collecting_by
 from penfac.algos.networks import network_plan
-from penfac.configs import Range, check_layers, check_ranges
 from penfac.core.noise import Exploration
 from penfac.errors import ConfigError
+from penfac.settings.configs import Range, check_layers, check_ranges
 from penfac.types import EnvSpec
 
 Scalar = Float[Array, ""]

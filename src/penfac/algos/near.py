@@ -12,8 +12,8 @@ import optax
 from jax import Array
 from jaxtyping import Float
 
+from penfac.algos.nets import Layers
 from penfac.core.features import tile_indices
-from penfac.nets import Layers
 from penfac.policy import Tiling
 
 Obs = Float[Array, "*b n"]

@@ -8,6 +8,7 @@ import optax
 from jax import Array
 from jaxtyping import Bool, Float, PRNGKeyArray
 
+from penfac.algos.nets import Layers, init_layers, mlp
 from penfac.core.normalise import (
     BATCH_NORM_EPS,
     BatchStats,
@@ -16,7 +17,6 @@ from penfac.core.normalise import (
     normalise,
     running_moments,
 )
-from penfac.nets import Layers, init_layers, mlp
 from penfac.types import EnvSpec
 
 Scalar = Float[Array, ""]

@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, PRNGKeyArray
 from penfac.algos.base import Algorithm, Moment
 from penfac.algos.batch import discounts_of
 from penfac.algos.near import Near, add_near, axes_near, everywhere, near, sum_near
+from penfac.algos.nets import ACTIVATIONS, Layers, init_layers, mlp
 from penfac.algos.networks import (
     Actor,
     Inputs,
@@ -44,7 +45,6 @@ from penfac.core.features import (
 )
 from penfac.core.normalise import Running, normalise, running_init, running_update
 from penfac.core.returns import td_errors
-from penfac.nets import ACTIVATIONS, Layers, init_layers, mlp
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]

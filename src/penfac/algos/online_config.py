@@ -11,11 +11,11 @@ from jaxtyping import Bool, Float
 
 from penfac.algos.base import Collecting
 from penfac.algos.networks import network_plan
-from penfac.configs import Range, check_layers, check_ranges
 from penfac.core.actor import ACTOR_RULES, ActorRule
 from penfac.core.noise import Exploration
 from penfac.errors import ConfigError
 from penfac.policy import Tiling
+from penfac.settings.configs import Range, check_layers, check_ranges
 from penfac.types import EnvSpec
 
 Scalar = Float[Array, ""]

@@ -29,6 +29,7 @@ from penfac.algos.batch import (
     returns_seen,
     scaled_rewards,
 )
+from penfac.algos.nets import Layers, init_layers
 from penfac.algos.networks import (
     Actor,
     Inputs,
@@ -63,7 +64,6 @@ from penfac.core.normalise import (
     running_update,
 )
 from penfac.core.returns import lambda_advantages, lambda_returns, td_errors
-from penfac.nets import Layers, init_layers
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]

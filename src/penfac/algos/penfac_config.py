@@ -15,11 +15,11 @@ from jaxtyping import Bool, Float, Int
 
 from penfac.algos.base import Collecting, collecting_by
 from penfac.algos.networks import network_plan
-from penfac.configs import Range, check_layers, check_ranges
 from penfac.core.actor import ACTOR_RULES, ActorRule
 from penfac.core.noise import Exploration
 from penfac.core.returns import usual_gamma
 from penfac.errors import ConfigError
+from penfac.settings.configs import Range, check_layers, check_ranges
 from penfac.types import EnvSpec
 
 Scalar = Float[Array, ""]

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, PRNGKeyArray
 
 from penfac.algos.base import Algorithm, Moment
 from penfac.algos.batch import discounts_of, padded, returns_seen, scaled_rewards
+from penfac.algos.nets import Layers, init_layers
 from penfac.algos.networks import (
     Actor,
     Inputs,
@@ -56,7 +57,6 @@ from penfac.core.ppo import (
     standardised,
 )
 from penfac.core.returns import lambda_advantages, td_errors
-from penfac.nets import Layers, init_layers
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]

@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float
 
 from penfac.algos.base import Collecting, collecting_by
 from penfac.algos.networks import network_plan
-from penfac.configs import Range, check_layers, check_ranges
 from penfac.core.noise import Exploration
+from penfac.settings.configs import Range, check_layers, check_ranges
 from penfac.types import EnvSpec
 
 Scalar = Float[Array, ""]

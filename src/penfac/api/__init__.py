@@ -11,7 +11,7 @@ from typing import Any
 
 from penfac.api.keywords import in_python
 from penfac.api.model import Model, Place
-from penfac.runs import read_config
+from penfac.runs.folder import read_config
 
 
 class PeNFAC(Model):

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from penfac.engines.base import Counters
 from penfac.errors import Divergence, EnvironmentFault
-from penfac.events import Listener, Outcome
-from penfac.interruption import StopRequested
-from penfac.learners import Learner
-from penfac.train import Updated
+from penfac.runs.learners import Learner
+from penfac.training.events import Listener, Outcome
+from penfac.training.interruption import StopRequested
+from penfac.training.loop import Updated
 from penfac.types import EvalPoint
 
 FAULTS = {kind.exit_code: kind for kind in (EnvironmentFault, Divergence)}

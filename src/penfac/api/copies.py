@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 from penfac.errors import ConfigError, PenfacError
-from penfac.runs import Lock, RunFolder, read_config, storage
+from penfac.runs.folder import Lock, RunFolder, read_config, storage
 
 LEFT_BEHIND = shutil.ignore_patterns("lock", ".tmp-*", ".probe-*")
 

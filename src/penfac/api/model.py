@@ -1,6 +1,6 @@
 """A model: a run folder with the verbs that users of Stable-Baselines3 know.
 
-Thin: whatever trains is `penfac.trial`, whatever judges `penfac.judge`.
+Thin: whatever trains is `penfac.training.trial`, whatever judges `penfac.analysis.judge`.
 """
 
 import dataclasses
@@ -13,25 +13,25 @@ import gymnasium
 import numpy as np
 
 from penfac.algos import ALGORITHMS
+from penfac.analysis.judge import exploring, judge, load_policy
 from penfac.api.callbacks import Callback, Told, progress, raise_what_stopped
 from penfac.api.copies import copy_run
 from penfac.api.keywords import in_python, options_of, whole
 from penfac.api.observations import observation_space, rows_of
-from penfac.arguments import check_place
-from penfac.configs import from_values
+from penfac.cli.arguments import check_place
 from penfac.engines.base import Job
 from penfac.engines.build import build_engine
 from penfac.envs.own import Source, announce, recall, remember, source_of
 from penfac.errors import ConfigError
-from penfac.evaluate import chooser
-from penfac.events import Limits, Outcome
-from penfac.judge import exploring, judge, load_policy
-from penfac.learners import one_of
 from penfac.policy import Policy
 from penfac.randomness import Stream, generator
-from penfac.request import Request, check_document, env_options, resolve
-from penfac.runs import read_config
-from penfac.trial import resume, start
+from penfac.rollout.evaluate import chooser
+from penfac.runs.folder import read_config
+from penfac.runs.learners import one_of
+from penfac.settings.configs import from_values
+from penfac.training.events import Limits, Outcome
+from penfac.training.request import Request, check_document, env_options, resolve
+from penfac.training.trial import resume, start
 
 Place = str | os.PathLike[str]
 PREDICTED = 2**32 - 1  # no batch of episodes that `penfac eval` plays has this number

@@ -7,7 +7,7 @@ from penfac.bench.contest import Race, judged, settings
 from penfac.engines.base import Counters, Job
 from penfac.engines.host import HostEngine
 from penfac.envs.gym import EnvOptions
-from penfac.train import count_update
+from penfac.training.loop import count_update
 
 
 def our_engine(

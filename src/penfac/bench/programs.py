@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penfac import presets
 from penfac.algos import ALGORITHMS
 from penfac.bench.device import rate as raw_rate
-from penfac.configs import from_values
 from penfac.engines.base import Counters, Job
 from penfac.engines.build import build_engine
 from penfac.envs.gym import EnvOptions
 from penfac.plots import costs
-from penfac.train import count_update
+from penfac.settings import presets
+from penfac.settings.configs import from_values
+from penfac.training.loop import count_update
 
 ENV, ROBOT = "RoboschoolHalfCheetah-v2", "HalfCheetah"
 BATCH = 2048  # steps of one learner an update

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from penfac.events import Limits
-from penfac.runs import RunFolder
+from penfac.runs.folder import RunFolder
 from penfac.studies import findings, plan, publish
 from penfac.studies.runner import How, start
 from penfac.studies.spec import Arm, Study
+from penfac.training.events import Limits
 from penfac.workers import cores
 
 Say = Callable[[str], None]

@@ -7,11 +7,11 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from penfac.events import Outcome
-from penfac.learners import Learner
+from penfac.runs.learners import Learner
+from penfac.search.halving import Found
 from penfac.stats import welch
 from penfac.terminal import console, say
-from penfac.tune import Found
+from penfac.training.events import Outcome
 
 
 def outcome_document(outcome: Outcome) -> dict[str, Any]:

@@ -7,16 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from penfac.arguments import (
-    at_once,
-    bounds,
-    check_place,
-    duration,
-    env_arguments,
-    seed_list,
-    timeout,
-    whole,
-)
 from penfac.cli.app import (
     DEFAULT_ENV,
     CheckpointEvery,
@@ -28,6 +18,16 @@ from penfac.cli.app import (
     app,
     follow,
     reply,
+)
+from penfac.cli.arguments import (
+    at_once,
+    bounds,
+    check_place,
+    duration,
+    env_arguments,
+    seed_list,
+    timeout,
+    whole,
 )
 from penfac.errors import ConfigError
 
@@ -97,11 +97,11 @@ def train(
     json_: Json = False,
 ) -> int:
     """Learn a controller; leaves a run folder with policy, curve and checkpoints."""
-    from penfac import presets
     from penfac.envs.gym import EnvOptions
-    from penfac.events import Limits
-    from penfac.request import Request
-    from penfac.trial import start
+    from penfac.settings import presets
+    from penfac.training.events import Limits
+    from penfac.training.request import Request
+    from penfac.training.trial import start
 
     if eval_protocol not in ("steps", "authors"):
         raise ConfigError(f"--eval-protocol {eval_protocol}: is steps or authors")
@@ -143,14 +143,14 @@ def train(
     )
     if into is None:
         return follow(lambda listener: start(request, limits, listener), json_)
-    from penfac.bundle import start_into
+    from penfac.training.bundle import start_into
 
     return follow(lambda listener: start_into(into, request, limits, listener), json_)
 
 
 def parse_set(algo: str, pairs: list[str]) -> dict[str, Any]:
     from penfac.algos import ALGORITHMS
-    from penfac.configs import parse_settings
+    from penfac.settings.configs import parse_settings
 
     known = ALGORITHMS.get(
         algo
@@ -195,10 +195,10 @@ def tune(
     json_: Json = False,
 ) -> int:
     """Search for better settings; leaves a table and a preset file of the best."""
-    from penfac import tune as search
     from penfac.cli import answers
-    from penfac.events import Limits
-    from penfac.request import Request
+    from penfac.search import halving as search
+    from penfac.training.events import Limits
+    from penfac.training.request import Request
 
     check_place(on, name)
     budget = whole(steps, "--steps")
@@ -241,10 +241,10 @@ def resume(
     json_: Json = False,
 ) -> int:
     """Continue a run exactly where it stopped."""
-    from penfac import bundle, trial
-    from penfac import tune as search
     from penfac.cli import answers
-    from penfac.events import Limits
+    from penfac.search import halving as search
+    from penfac.training import bundle, trial
+    from penfac.training.events import Limits
 
     limits = Limits(
         stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
@@ -276,8 +276,8 @@ def unpack(
     json_: Json = False,
 ) -> int:
     """Make the run folders of a bundle, with curves and TensorBoard."""
-    from penfac import bundle
     from penfac.cli import answers
+    from penfac.training import bundle
 
     return reply(
         json_, lambda: {"run": str(bundle.unpack(file, out))}, answers.print_run
@@ -291,8 +291,8 @@ def pack(
     json_: Json = False,
 ) -> int:
     """Put a run into two files: every row, and the newest checkpoints."""
-    from penfac import bundle
     from penfac.cli import answers
+    from penfac.training import bundle
 
     work = lambda: {"files": [str(f) for f in bundle.pack_run(run, file)]}  # noqa: E731
     return reply(json_, work, answers.print_files)

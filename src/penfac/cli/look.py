@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from penfac.arguments import picture_size, whole
 from penfac.cli.app import DEFAULT_ENV, Json, app, reply
+from penfac.cli.arguments import picture_size, whole
 from penfac.errors import ConfigError
 
 Runs = Annotated[list[Path], typer.Argument(help="Run folders.")]
@@ -26,9 +26,9 @@ def evaluate(
     json_: Json = False,
 ) -> int:
     """Play a learned policy on fresh initial states and say what it is worth."""
+    from penfac.analysis.compare import compare as compared
+    from penfac.analysis.judge import judge
     from penfac.cli import answers
-    from penfac.compare import compare as compared
-    from penfac.judge import judge
 
     count = whole(episodes, "--episodes")
     if count < 1:
@@ -51,8 +51,8 @@ def plot(
     json_: Json = False,
 ) -> int:
     """Learning curves of runs beside each other, with bands and numbers of seeds."""
+    from penfac.analysis.compare import plot as draw
     from penfac.cli import answers
-    from penfac.compare import plot as draw
 
     return reply(json_, lambda: draw(runs, out), answers.print_plotted)
 
@@ -72,8 +72,8 @@ def play(
     json_: Json = False,
 ) -> int:
     """Play an episode of learned policies, side by side: in a window, or into a file."""
+    from penfac.analysis.play import Wish, play
     from penfac.cli import answers
-    from penfac.play import Wish, play
 
     wish = Wish(
         video=video,
@@ -96,8 +96,7 @@ def presets(
     json_: Json = False,
 ) -> int:
     """Every setting of an algorithm, by preset, beside what the paper kept and searched."""
-    from penfac import catalogue
-    from penfac.cli import answers
+    from penfac.cli import answers, catalogue
 
     return reply(
         json_,
@@ -109,8 +108,7 @@ def presets(
 @app.command()
 def envs(json_: Json = False) -> int:
     """Environments that work out of the box; any other Gymnasium id works too."""
-    from penfac import catalogue
-    from penfac.cli import answers
+    from penfac.cli import answers, catalogue
 
     return reply(json_, catalogue.environments, answers.print_environments)
 
@@ -118,8 +116,7 @@ def envs(json_: Json = False) -> int:
 @app.command()
 def algos(json_: Json = False) -> int:
     """The algorithms and where the paper has them."""
-    from penfac import catalogue
-    from penfac.cli import answers
+    from penfac.cli import answers, catalogue
 
     return reply(json_, catalogue.algorithms, answers.print_algorithms)
 

@@ -53,7 +53,7 @@ def card(
     """Write a model card of a run: what was learned, how, and what it is worth."""
 
     def work() -> dict[str, Any]:
-        from penfac.card import card, worth
+        from penfac.analysis.card import card, worth
 
         if out is not None:
             check_file(out, "--out", ".md")
@@ -72,11 +72,11 @@ def card(
 
 def policy_of(path: Path, seed: int | None) -> "Policy":
     """The policy of a run's seed, or the one that a folder or file is."""
-    from penfac.judge import load_policy
-    from penfac.learners import one_of
+    from penfac.analysis.judge import load_policy
     from penfac.policy import Policy, PolicyFileError
-    from penfac.request import check_document
-    from penfac.runs import read_config
+    from penfac.runs.folder import read_config
+    from penfac.runs.learners import one_of
+    from penfac.training.request import check_document
 
     if not (path.is_file() or (path / "policy.safetensors").is_file()):
         document = read_config(path)
@@ -114,11 +114,11 @@ def as_c(policy: "Policy", file: Path, name: str | None) -> Made:
 
 def facts_of(run: Path) -> Any:
     """What the card of a run tells: every seed, none left out."""
-    from penfac.card import Facts, last_evaluation
-    from penfac.judge import load_policy
-    from penfac.learners import learners_of, one_of
-    from penfac.request import check_document
-    from penfac.runs import read_config
+    from penfac.analysis.card import Facts, last_evaluation
+    from penfac.analysis.judge import load_policy
+    from penfac.runs.folder import read_config
+    from penfac.runs.learners import learners_of, one_of
+    from penfac.training.request import check_document
 
     document = read_config(run)
     check_document(run / "config.json", document)
@@ -153,7 +153,7 @@ def check_file(file: Path, option: str, ending: str) -> None:
 
 def write(file: Path, data: bytes) -> None:
     """Whole or not at all: readers see the old file or the new one."""
-    from penfac.runs import RunFolder
+    from penfac.runs.folder import RunFolder
 
     RunFolder(file.parent).write(file.name, data)
 

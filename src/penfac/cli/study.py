@@ -9,15 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from penfac.arguments import (
-    at_once,
-    check_place,
-    duration,
-    if_given,
-    seed_list,
-    timeout,
-    whole,
-)
 from penfac.cli.app import (
     CheckpointEvery,
     EnvTimeout,
@@ -26,6 +17,15 @@ from penfac.cli.app import (
     StopAfter,
     app,
     reply,
+)
+from penfac.cli.arguments import (
+    at_once,
+    check_place,
+    duration,
+    if_given,
+    seed_list,
+    timeout,
+    whole,
 )
 from penfac.errors import ConfigError
 
@@ -105,9 +105,9 @@ def tune_(
 ) -> int:
     """The same search for every arm on every task; leaves settings for `study run`."""
     from penfac import terminal
-    from penfac.events import Limits
+    from penfac.search.halving import Search
     from penfac.studies import plan, tuning
-    from penfac.tune import Search
+    from penfac.training.events import Limits
 
     check_place(on, None)
     chosen = plan.at(named(name, fidelity), steps=if_given(whole, steps, "--steps"))
@@ -178,8 +178,8 @@ def run(
 ) -> int:  # fmt: skip
     """Run a study, or go on with it: complete runs are skipped, others resumed."""
     from penfac import terminal
-    from penfac.events import Limits
     from penfac.studies import plan, runner, tuning
+    from penfac.training.events import Limits
 
     check_place("auto", folder)
     with terminal.nothing_else_said(json_):  # a .py file may print
@@ -273,7 +273,7 @@ def claims_(
     ] = None,
 ) -> int:
     """Every sentence of the paper with its verdicts, from the files of reports."""
-    from penfac.runs import storage
+    from penfac.runs.folder import storage
     from penfac.studies.ledger import claims_page
 
     page = claims_page(results)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from penfac.cli.app import Json, app, reply
-from penfac.configs import nearest
 from penfac.errors import ConfigError, StorageError
+from penfac.settings.configs import nearest
 
 
 @app.command()

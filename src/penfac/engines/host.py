@@ -31,9 +31,9 @@ from penfac.engines.base import (
 from penfac.engines.packed import Packed, on_device, on_host, packed, unpacked
 from penfac.envs.worlds import Worlds, open_worlds
 from penfac.errors import Divergence, EnvironmentFault, PenfacError
-from penfac.evaluate import Candidate, Evaluator, chooser
 from penfac.policy import Policy, PolicyWeights
 from penfac.randomness import Stream, generator
+from penfac.rollout.evaluate import Candidate, Evaluator, chooser
 from penfac.rollout.host import (
     Collected,
     Explorer,

@@ -15,7 +15,6 @@ from jaxtyping import Bool, Float, Int
 from penfac.algos.base import Algorithm, Collecting, Numbers, Plan, State
 from penfac.engines.base import moment, with_rows, without_rows
 from penfac.envs.base import JaxEnv
-from penfac.evaluate import MODES
 from penfac.randomness import Stream
 from penfac.rollout.device import (
     Finished,
@@ -27,6 +26,7 @@ from penfac.rollout.device import (
     play_episodes,
     start_worlds,
 )
+from penfac.rollout.evaluate import MODES
 
 # Products of matrices in whole float32. What an accelerator does by itself, 10 bits of
 # mantissa, is an error of 1e-3 in V: enough to turn the sign of a small advantage.

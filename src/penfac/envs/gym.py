@@ -11,10 +11,10 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from penfac.configs import nearest
 from penfac.envs.mujoco_warnings import hear_mujoco
 from penfac.errors import ConfigError, EnvironmentFault
 from penfac.policy import ActionScale
+from penfac.settings.configs import nearest
 from penfac.types import EnvSpec
 
 EXTRAS = {  # id fragment -> (module to import first, extra that brings it)

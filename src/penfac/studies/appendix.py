@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penfac import presets
+from penfac.settings import presets
 from penfac.studies.claims import Claim
 from penfac.studies.spec import Arm, Study
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from penfac import presets
 from penfac.algos import ALGORITHMS
-from penfac.configs import from_values
+from penfac.settings import presets
+from penfac.settings.configs import from_values
 from penfac.studies.spec import Arm
 
 FIDELITIES = ("authors", "tuned")

@@ -19,10 +19,10 @@ from typing import Any
 
 from penfac.envs.gym import check_id
 from penfac.errors import ConfigError, PenfacError, RunFolderBusy
-from penfac.events import Limits, Listener
-from penfac.interruption import StopRequested
 from penfac.studies.plan import Group, Unit
-from penfac.trial import run
+from penfac.training.events import Limits, Listener
+from penfac.training.interruption import StopRequested
+from penfac.training.trial import run
 from penfac.workers import Task, run_tasks, share_programs
 
 LOST = 128  # exit codes from here on: a signal ended the process

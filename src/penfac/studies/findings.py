@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from penfac import stats
 from penfac.errors import ConfigError, CorruptFile
-from penfac.standing import status
+from penfac.runs.standing import status
 from penfac.studies import plan, verdicts
 from penfac.studies.claims import Need, Side
 from penfac.studies.plan import Unit

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError, CorruptFile
-from penfac.request import completed
 from penfac.studies import plan
 from penfac.studies.claims import Claim
 from penfac.studies.findings import Seen, judged_claims, read_acting, read_curves
 from penfac.studies.paper import FIDELITIES, PAPER, paper_study
 from penfac.studies.plan import Unit
 from penfac.studies.spec import Study
+from penfac.training.request import completed
 
 SHOWN = 3  # comparisons of a claim that are written out
 # settings that one way to collect alone reads

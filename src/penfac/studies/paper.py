@@ -8,10 +8,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from penfac import presets
 from penfac.algos import ALGORITHMS
-from penfac.configs import known_fields, nearest
 from penfac.errors import ConfigError
+from penfac.settings import presets
+from penfac.settings.configs import known_fields, nearest
 from penfac.studies.appendix import critic_error, dimensions
 from penfac.studies.arms import (
     CHEETAH,

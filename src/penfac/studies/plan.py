@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import penfac
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
-from penfac.learners import documents, learner_document, learners_of
-from penfac.request import IDENTITY, Request, differences, resolve, versions
-from penfac.runs import RunFolder, read_config, storage
-from penfac.standing import failure, status
+from penfac.runs.folder import RunFolder, read_config, storage
+from penfac.runs.learners import documents, learner_document, learners_of
+from penfac.runs.standing import failure, status
 from penfac.studies import spec
 from penfac.studies.spec import Arm, Study
+from penfac.training.request import IDENTITY, Request, differences, resolve, versions
 
 FORMAT = 1
 FILE = "study.json"

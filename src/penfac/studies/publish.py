@@ -9,7 +9,7 @@ from typing import Any
 from penfac.report.figures import all_figures
 from penfac.report.markdown import markdown
 from penfac.report.page import page
-from penfac.runs import RunFolder, storage
+from penfac.runs.folder import RunFolder, storage
 from penfac.studies.findings import KEYS
 
 

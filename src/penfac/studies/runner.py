@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from penfac.errors import ConfigError
-from penfac.events import Limits, Listener
-from penfac.interruption import Interruption, StopRequested
-from penfac.runs import Lock, storage
-from penfac.standing import failure, score, status
+from penfac.runs.folder import Lock, storage
+from penfac.runs.standing import failure, score, status
 from penfac.studies import executors, plan
 from penfac.studies.plan import Unit
 from penfac.studies.spec import Study, arms_named
+from penfac.training.events import Limits, Listener
+from penfac.training.interruption import Interruption, StopRequested
 from penfac.workers import cores
 
 EXECUTORS = ("local", "ray", "device")

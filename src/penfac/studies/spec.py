@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from penfac.algos import ALGORITHMS
-from penfac.configs import nearest
 from penfac.errors import ConfigError
-from penfac.request import check_arm
+from penfac.settings.configs import nearest
 from penfac.studies import claims
 from penfac.studies.claims import Claim
+from penfac.training.request import check_arm
 
 OWN = ("algo", "preset", "note")  # words of an arm that are no settings
 BUDGET = (

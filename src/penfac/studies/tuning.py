@@ -10,18 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penfac import presets, tune
 from penfac.algos import ALGORITHMS
-from penfac.configs import to_values
 from penfac.errors import ConfigError, PenfacError
-from penfac.events import Limits, Listener
-from penfac.interruption import Interruption, StopRequested
-from penfac.request import Request
-from penfac.runs import RunFolder, read_config, storage
-from penfac.space import as_toml
+from penfac.runs.folder import RunFolder, read_config, storage
+from penfac.search import halving as tune
+from penfac.search.halving import Search
+from penfac.search.space import as_toml
+from penfac.settings import presets
+from penfac.settings.configs import to_values
 from penfac.studies import executors
 from penfac.studies.spec import Arm, Study, arms_named, check
-from penfac.tune import Search
+from penfac.training.events import Limits, Listener
+from penfac.training.interruption import Interruption, StopRequested
+from penfac.training.request import Request
 from penfac.workers import Task, cores, run_tasks
 
 FILE = "settings.toml"

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 
 from penfac.algos import ALGORITHMS
-from penfac.configs import from_values
 from penfac.core.noise import Exploration, narrowed
 from penfac.envs.gym import check_id
 from penfac.envs.worlds import open_worlds
 from penfac.errors import ConfigError, CorruptFile, PenfacError
-from penfac.evaluate import Candidate, Evaluator, chooser
-from penfac.learners import Learner, learner_document, learners_of
 from penfac.policy import Policy, PolicyFileError
 from penfac.randomness import Stream, generator
-from penfac.request import check_document, env_options
+from penfac.rollout.evaluate import Candidate, Evaluator, chooser
 from penfac.rollout.host import Explorer
-from penfac.runs import read_config
+from penfac.runs.folder import read_config
+from penfac.runs.learners import Learner, learner_document, learners_of
+from penfac.settings.configs import from_values
+from penfac.training.request import check_document, env_options
 
 BATCH = 50  # worlds open at once
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import penfac
-from penfac import presets
 from penfac.algos import ALGORITHMS
 from penfac.algos.base import Algorithm
-from penfac.configs import from_values, nearest, to_values
 from penfac.envs.gym import EnvOptions, check_id
 from penfac.errors import ConfigError
-from penfac.runs import FORMAT as RUN_FORMAT
-from penfac.runs import NAMES
+from penfac.runs.folder import FORMAT as RUN_FORMAT
+from penfac.runs.folder import NAMES
+from penfac.settings import presets
+from penfac.settings.configs import from_values, nearest, to_values
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "optax", "gymnasium", "mujoco")
 MAX_SEED = 2**32 - 1

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penfac.errors import Divergence, EnvironmentFault
-from penfac.recorder import evaluations
+from penfac.runs.recorder import evaluations
 from penfac.scores import final_score
 
 FAILURES = (EnvironmentFault.exit_code, Divergence.exit_code)  # of one config alone

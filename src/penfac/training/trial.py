@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from penfac.algos import ALGORITHMS
-from penfac.configs import from_values
 from penfac.engines.base import Engine, Job
 from penfac.engines.build import build_engine
 from penfac.envs.gym import Watch, check_id
@@ -24,19 +23,7 @@ from penfac.errors import (
     PenfacError,
     StorageError,
 )
-from penfac.events import Limits, Listener, Outcome, Trial
-from penfac.interruption import Interruption, Watchdog
-from penfac.learners import documents, learner_document, learners_of
-from penfac.recorder import Recorder
-from penfac.request import (
-    Request,
-    check_document,
-    env_options,
-    resolve,
-    versions,
-)
-from penfac.restore import restore
-from penfac.runs import (
+from penfac.runs.folder import (
     Lock,
     RunFolder,
     create_folder,
@@ -44,6 +31,19 @@ from penfac.runs import (
     read_config,
     storage,
 )
+from penfac.runs.learners import documents, learner_document, learners_of
+from penfac.runs.recorder import Recorder
+from penfac.settings.configs import from_values
+from penfac.training.events import Limits, Listener, Outcome, Trial
+from penfac.training.interruption import Interruption, Watchdog
+from penfac.training.request import (
+    Request,
+    check_document,
+    env_options,
+    resolve,
+    versions,
+)
+from penfac.training.restore import restore
 
 
 def start(request: Request, limits: Limits, listener: Listener) -> Outcome:

@@ -22,13 +22,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensors_to_bytes
 
-from penfac import trial
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
-from penfac.events import Limits, Listener, Outcome
-from penfac.learners import learner_document, learners_of
-from penfac.recorder import Recorder
-from penfac.request import Request, check_document
-from penfac.runs import (
+from penfac.runs.folder import (
     CSV_FILES,
     Lock,
     RunFolder,
@@ -37,6 +32,11 @@ from penfac.runs import (
     read_csv,
     storage,
 )
+from penfac.runs.learners import learner_document, learners_of
+from penfac.runs.recorder import Recorder
+from penfac.training import trial
+from penfac.training.events import Limits, Listener, Outcome
+from penfac.training.request import Request, check_document
 
 FORMAT = 1
 TABLES = {name.removesuffix(".csv"): name for name in CSV_FILES}

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from penfac import presets
 from penfac.algos.base import Algorithm
-from penfac.configs import from_values, known_fields, unknown_key
 from penfac.errors import ConfigError
+from penfac.settings import presets
+from penfac.settings.configs import from_values, known_fields, unknown_key
 
 Space = dict[
     str, Any

@@ -16,19 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penfac import space as spaces
 from penfac.algos import ALGORITHMS
 from penfac.algos.base import Algorithm
-from penfac.configs import from_values, to_values
 from penfac.envs.gym import check_id
 from penfac.errors import ConfigError, PenfacError
-from penfac.events import Limits, Listener
-from penfac.interruption import Interruption, StopRequested
-from penfac.learners import arm_document, learners_of
-from penfac.request import Request, check_document, resolve, versions
-from penfac.runs import RunFolder, create_folder, read_config
-from penfac.standing import FAILURES, failure, reached, score, status
-from penfac.trial import run, write_configs
+from penfac.runs.folder import RunFolder, create_folder, read_config
+from penfac.runs.learners import arm_document, learners_of
+from penfac.runs.standing import FAILURES, failure, reached, score, status
+from penfac.search import space as spaces
+from penfac.settings.configs import from_values, to_values
+from penfac.training.events import Limits, Listener
+from penfac.training.interruption import Interruption, StopRequested
+from penfac.training.request import Request, check_document, resolve, versions
+from penfac.training.trial import run, write_configs
 from penfac.workers import Task, cores, run_tasks
 
 TUNING_SEEDS = (1000, 1001, 1002)  # apart from those that results are reported on

@@ -25,7 +25,7 @@ TABLES = {
 
 
 def read(name: str) -> dict[str, Any]:
-    file = resources.files("penfac.presets") / f"{name}.toml"
+    file = resources.files("penfac.settings.presets") / f"{name}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 

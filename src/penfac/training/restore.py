@@ -8,8 +8,8 @@ from typing import Any
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Engine
 from penfac.errors import ConfigError, CorruptFile
-from penfac.recorder import Recorder
-from penfac.request import completed, differences, identity, versions
+from penfac.runs.recorder import Recorder
+from penfac.training.request import completed, differences, identity, versions
 
 Note = Callable[[str], None]  # a line for whoever watches
 

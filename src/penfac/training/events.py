@@ -10,12 +10,20 @@ from typing import Any
 
 from penfac.engines.base import Counters, Engine
 from penfac.errors import PenfacError
-from penfac.interruption import Interruption, StopRequested
-from penfac.learners import Learner
-from penfac.recorder import Recorder
-from penfac.request import identity, versions
+from penfac.runs.learners import Learner
+from penfac.runs.recorder import Recorder
 from penfac.scores import authors_score
-from penfac.train import Evaluated, Event, Failed, Schedule, Settled, Updated, train
+from penfac.training.interruption import Interruption, StopRequested
+from penfac.training.loop import (
+    Evaluated,
+    Event,
+    Failed,
+    Schedule,
+    Settled,
+    Updated,
+    train,
+)
+from penfac.training.request import identity, versions
 from penfac.types import EvalPoint
 
 

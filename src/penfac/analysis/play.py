@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
+from penfac.analysis.judge import load_policy
 from penfac.envs.gym import check_id
 from penfac.envs.opengl import choose_opengl
 from penfac.errors import ConfigError, EnvironmentFault
-from penfac.judge import load_policy
-from penfac.learners import one_of
 from penfac.policy import Policy
 from penfac.randomness import Stream, env_seed
-from penfac.request import check_document, env_options
-from penfac.runs import RunFolder, read_config, storage
+from penfac.runs.folder import RunFolder, read_config, storage
+from penfac.runs.learners import one_of
+from penfac.training.request import check_document, env_options
 
 VIDEOS = (".mp4", ".webm", ".gif")
 GIF_FRAMES = 25  # a second: more than browsers like to show

@@ -3,10 +3,10 @@
 import importlib.util
 from typing import Any
 
-from penfac import presets
 from penfac.algos import ALGORITHMS
-from penfac.configs import from_values, known_fields, to_values
 from penfac.errors import ConfigError, PenfacError
+from penfac.settings import presets
+from penfac.settings.configs import from_values, known_fields, to_values
 
 
 def algorithms() -> list[dict[str, str]]:

@@ -8,13 +8,13 @@ import shlex
 import statistics
 from typing import Any, NamedTuple
 
-from penfac import presets
 from penfac.algos import ALGORITHMS
-from penfac.configs import from_values, to_values
 from penfac.errors import ConfigError
-from penfac.learners import Document, Learner
 from penfac.policy import Policy
-from penfac.runs import read_csv
+from penfac.runs.folder import read_csv
+from penfac.runs.learners import Document, Learner
+from penfac.settings import presets
+from penfac.settings.configs import from_values, to_values
 
 
 class Judged(NamedTuple):

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from penfac import stats
+from penfac.analysis.judge import judge
 from penfac.errors import ConfigError
-from penfac.judge import judge
-from penfac.learners import arm_document, arm_folders, learners_of
 from penfac.plots import Curve, comparison
-from penfac.request import check_document
-from penfac.runs import RunFolder, read_config, storage
-from penfac.standing import mean_returns, score
+from penfac.runs.folder import RunFolder, read_config, storage
+from penfac.runs.learners import arm_document, arm_folders, learners_of
+from penfac.runs.standing import mean_returns, score
+from penfac.training.request import check_document
 
 PICTURES = (".png", ".svg", ".pdf")
 Shown = dict[str, dict[str, list[Curve]]]  # by environment and label

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as tensors_to_bytes
 
-from penfac import segments
-from penfac.board import Board
-from penfac.checkpoints import (
+from penfac.runs import segments
+from penfac.runs.tensorboard import Board
+from penfac.runs.checkpoints import (
     FORMAT,
     newest_first,
     read_checkpoint,

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from penfac.configs import parse_number
 from penfac.errors import ConfigError
+from penfac.settings.configs import parse_number
 
 T = TypeVar("T")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "": 1}

@@ -1,0 +1,1 @@
+"""What people ask of a finished run: evaluate, compare, play, card."""

@@ -1,0 +1,1 @@
+"""`penfac tune`: a random search with successive halving."""

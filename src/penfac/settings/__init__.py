@@ -1,0 +1,1 @@
+"""Settings of an algorithm: how they are declared, parsed and preset."""

@@ -1,0 +1,1 @@
+"""From a request to a trained policy: resolve, loop, record, resume."""
