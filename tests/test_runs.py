@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from penfac.errors import CorruptFile, RunFolderBusy, StorageError
+from penfac.runs import checkpoints
 from penfac.runs import folder as runs
-from penfac.runs.folder import Lock, RunFolder, checkpoints, create_folder, read_csv
+from penfac.runs.folder import Lock, RunFolder, create_folder, read_csv
 from penfac.runs.learners import Learner
 from penfac.runs.recorder import board_settings
 

@@ -25,8 +25,9 @@ from tests.faults.commands import (
 )
 
 from penfac.engines.host import HostEngine
-from penfac.runs import checkpoints, read_csv
+from penfac.runs import checkpoints
 from penfac.runs import folder as runs
+from penfac.runs.folder import read_csv
 
 RUN = Path("runs/penfac/test")
 
