@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as tensors_to_bytes
 
+from penfac.errors import ConfigError, CorruptFile, RunFolderBusy, StorageError
 from penfac.runs import segments
-from penfac.runs.tensorboard import Board
 from penfac.runs.checkpoints import (
     FORMAT,
     newest_first,
@@ -35,7 +35,7 @@ from penfac.runs.checkpoints import (
     seal,
     verifies,
 )
-from penfac.errors import ConfigError, CorruptFile, RunFolderBusy, StorageError
+from penfac.runs.tensorboard import Board
 
 KEEP = 2  # checkpoints
 CSV_FILES = ("progress.csv", "evaluations.csv")

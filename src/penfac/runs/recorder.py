@@ -9,10 +9,10 @@ from typing import Any
 
 from penfac.engines.base import Arrays, Counters, Progress
 from penfac.errors import EnvironmentFault, PenfacError, StorageError
-from penfac.runs.learners import Learner
 from penfac.plots import Curve, learning_curve
 from penfac.policy import Policy
 from penfac.runs.folder import RunFolder, fallback_status, read_csv
+from penfac.runs.learners import Learner
 from penfac.types import EvalPoint
 
 DRAW_EVERY = 20.0  # seconds between two drawings of the curve
