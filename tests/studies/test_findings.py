@@ -15,7 +15,9 @@ from tests.studies.study_folders import run_nothing, snapshot
 from penfac.errors import CorruptFile
 from penfac.studies import plan, progress, publish
 from penfac.studies.claims import Claim
-from penfac.studies.findings import evaluated, findings, looking, see
+from penfac.studies.findings import findings
+from penfac.studies.run_results import read_evaluations, read_run
+from penfac.studies.run_scores import score_lookup
 from penfac.studies.spec import Arm
 
 HOME = Path("study")
@@ -59,7 +61,9 @@ def finished(monkeypatch, returns: dict[tuple[str, int], list[float]], **given):
 
 
 def look():
-    return looking([see(u) for u in plan.units(HOME, plan.read_document(HOME))])
+    return score_lookup(
+        [read_run(u) for u in plan.units(HOME, plan.read_document(HOME))]
+    )
 
 
 def scores(arm: str, measure: str, mode: str = "mean") -> dict[int, float]:
@@ -203,7 +207,7 @@ def test_a_timing_that_penfac_did_not_write_is_a_corrupt_file(text, monkeypatch)
 @pytest.mark.parametrize("torn", ["", "step,upd", f"{HEADER}0,0,0,me"])
 def test_a_line_that_was_never_finished_is_left_out(torn, tmp_path):
     (tmp_path / "evaluations.csv").write_text(torn)
-    assert evaluated(tmp_path) == {}
+    assert read_evaluations(tmp_path) == {}
 
 
 # --- the report --------------------------------------------------------------------------
@@ -351,7 +355,7 @@ def test_curves_alone_do_not_tell_what_acted(monkeypatch):
 def test_a_progress_that_lacks_what_a_claim_rests_on_is_corrupt(column, monkeypatch):
     paths = with_betas(monkeypatch, {})
     (paths["wide", 0] / "progress.csv").write_text(f"step,{column}\n1,2\n")
-    with pytest.raises(CorruptFile, match="has no column beta"):
+    with pytest.raises(CorruptFile, match="has no numeric column beta"):
         findings(HOME)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from penfac.runs.folder import RunFolder
-from penfac.studies import findings, plan, publish
+from penfac.studies import findings, plan, publish, run_results
 from penfac.studies.runner import How, start
 from penfac.studies.spec import Arm, Study
 from penfac.training.events import Limits
@@ -72,7 +72,7 @@ def timed(
     start(study, tuple(range(seeds)), folder, How(processes=processes), Limits(), say)
     took = time.perf_counter() - began
     units = plan.units(folder, plan.read_document(folder))
-    return took, sum(findings.elapsed(unit.path) for unit in units)
+    return took, sum(run_results.read_seconds(unit.path) for unit in units)
 
 
 def report_apart(folder: Path) -> tuple[float, float]:

@@ -13,9 +13,11 @@ from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError, CorruptFile
 from penfac.studies import plan
 from penfac.studies.claims import Claim
-from penfac.studies.findings import Seen, judged_claims, read_acting, read_curves
+from penfac.studies.curve_files import read_active, read_curves
+from penfac.studies.findings import judge_claims
 from penfac.studies.paper import FIDELITIES, PAPER, paper_study
 from penfac.studies.plan import Unit
+from penfac.studies.run_results import RunResult
 from penfac.studies.spec import Study
 from penfac.training.request import completed
 
@@ -43,7 +45,7 @@ class Made(NamedTuple):
 
     steps: int
     arms: dict[str, dict[str, Any]]
-    runs: list[Seen]
+    runs: list[RunResult]
 
 
 def claims_page(results: Path) -> str:
@@ -113,13 +115,13 @@ def read_made(folder: Path) -> Made | None:
         steps = int(made["steps"])
     except (OSError, ValueError, LookupError, TypeError):
         raise CorruptFile(f"{file}: is not a made.json that penfac wrote") from None
-    told, runs = read_acting(acting), []
+    told, runs = read_active(acting), []
     for who, modes in read_curves(curves).items():
         env, arm, seed = who
         own: dict[str, Any] = {"config": configs[arm][1]} if arm in configs else {}
         unit = Unit(env, arm, seed, curves, own)
         state = states.get(who, "finished")
-        runs.append(Seen(unit, state, None, modes, 0.0, told.get(who, {})))
+        runs.append(RunResult(unit, state, None, modes, 0.0, told.get(who, {})))
     return Made(steps, arms, runs)
 
 
@@ -129,7 +131,7 @@ def read_made(folder: Path) -> Made | None:
 def verdict_cells(study: Study, made: Made | None) -> list[str]:
     if made is None:
         return ["not run yet"] * len(study.claims)
-    found = judged_claims(replace(study, steps=made.steps), made.runs)
+    found = judge_claims(replace(study, steps=made.steps), made.runs)
     return [
         cell(study, claim, verdict, made)
         for claim, verdict in zip(study.claims, found, strict=True)

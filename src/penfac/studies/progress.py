@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from penfac.studies import plan
-from penfac.studies.findings import evaluated
 from penfac.studies.plan import Unit
+from penfac.studies.run_results import read_evaluations
 
 
 def standing(folder: Path) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def standing(folder: Path) -> dict[str, Any]:
 
 def row(env: str, arm: str, units: list[Unit]) -> dict[str, Any]:
     states = [plan.state_of(unit) for unit in units]
-    modes = [evaluated(unit.path) for unit in units]
+    modes = [read_evaluations(unit.path) for unit in units]
     curves = [found["mean"] for found in modes if "mean" in found]
     last = [curve.returns[-1] for curve in curves]
     done = sum(min(curve.steps[-1], units[0].document["steps"]) for curve in curves)
