@@ -124,7 +124,7 @@ def unlimited():
 
 WRONG = {
     "a setting": (lambda: small(actor_lrr=1), "actor_lrr: no such setting; did you mean"),
-    "a value": (lambda: small(lam=2.0), "lam = 2.0: needs at least 0"),
+    "a value": (lambda: small(lam=2.0), "lam = 2.0: must be at least 0"),
     "an id": (lambda: penfac.PeNFAC("Pendlum-v1"), "no such environment; nearest: Pend"),
     "a preset": (lambda: small(preset="tunde"), "preset tunde: is one of"),
     "a seed": (lambda: small(seed=-1), "seed -1: needs 0 to"),

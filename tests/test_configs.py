@@ -99,7 +99,7 @@ def test_a_switch_has_many_words(text, value):
 
 @pytest.mark.parametrize("text", ["maybe", "", "2", "None"])
 def test_no_other_word_is_a_switch(text):
-    with pytest.raises(ConfigError, match=f"^on = {text}: is true or false"):
+    with pytest.raises(ConfigError, match=f"^on = {text}: must be true or false"):
         parsed(f"on={text}")
 
 
@@ -130,7 +130,7 @@ def test_an_optional_number_is_a_number():
 
 def test_a_word_is_one_of_its_choices():
     assert parsed("word=cacla") == "cacla"
-    with pytest.raises(ConfigError, match=r"^word = CAC: is one of cac, cacla"):
+    with pytest.raises(ConfigError, match=r"^word = CAC: must be one of cac, cacla"):
         parsed("word=CAC")
 
 
@@ -139,7 +139,7 @@ def test_spaces_around_key_and_value_are_nothing():
 
 
 def test_a_setting_without_a_value_is_refused():
-    with pytest.raises(ConfigError, match="--set rate: write it as key=value"):
+    with pytest.raises(ConfigError, match="--set rate: must be key=value"):
         parse_settings(Sample, ["rate"])
 
 
@@ -251,14 +251,14 @@ def test_a_closed_range_holds_its_ends(rate):
 def test_what_is_outside_a_range_is_refused_with_key_value_rule_and_hint(rate):
     with pytest.raises(ConfigError) as refused:
         check_ranges(Sample(rate=rate), CLOSED)
-    rule = "needs at least 0 and at most 1 (the paper uses 0.5)"
+    rule = "must be at least 0 and at most 1 (the paper uses 0.5)"
     assert str(refused.value) == f"rate = {rate}: {rule}"
 
 
 def test_an_open_range_does_not_hold_its_low_end():
     check_ranges(Sample(rate=1e-300), OPEN)
     check_ranges(Sample(rate=math.inf), OPEN)
-    with pytest.raises(ConfigError, match=r"^rate = 0\.0: needs above 0$"):
+    with pytest.raises(ConfigError, match=r"^rate = 0\.0: must be above 0$"):
         check_ranges(Sample(rate=0.0), OPEN)
 
 

@@ -289,7 +289,7 @@ def test_a_value_out_of_range_is_refused_by_name(key, value):
     with pytest.raises(ConfigError) as refused:
         check(Config(**{key: value}))
     message = str(refused.value)
-    assert message.startswith(f"{key} = {value}: needs ")
+    assert message.startswith(f"{key} = {value}: must be ")
     assert refused.value.exit_code == 2
 
 

@@ -158,7 +158,7 @@ def check(cfg: Config) -> None:
     finite = ("actor_lr", "critic_lr", "d_target", "beta_start", "beta_min", "penalty")
     for key in finite:
         if math.isinf(getattr(cfg, key)):
-            raise ConfigError(f"{key} = inf: needs a finite number")
+            raise ConfigError(f"{key} = inf: must be finite")
 
 
 def settled(cfg: Config, spec: EnvSpec) -> Config:

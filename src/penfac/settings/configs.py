@@ -46,7 +46,7 @@ def parse_value(key: str, text: str, kind: Any) -> Any:
     if origin is Literal:
         if text in args:
             return text
-        raise ConfigError(f"{key} = {text}: is one of {', '.join(map(str, args))}")
+        raise ConfigError(f"{key} = {text}: must be one of {', '.join(map(str, args))}")
     if origin in (types.UnionType, typing.Union):  # X | None
         if text.lower() in ("none", ""):
             return None
@@ -60,7 +60,7 @@ def parse_value(key: str, text: str, kind: Any) -> Any:
         words |= {"false": False, "no": False, "0": False, "off": False}
         if text.lower() in words:
             return words[text.lower()]
-        raise ConfigError(f"{key} = {text}: is true or false")
+        raise ConfigError(f"{key} = {text}: must be true or false")
     try:
         return parse_number(text, kind)
     except ConfigError as error:
@@ -95,7 +95,7 @@ def parse_settings(cls: type, pairs: list[str]) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         key = key.strip()
         if not equals:
-            raise ConfigError(f"--set {pair}: write it as key=value")
+            raise ConfigError(f"--set {pair}: must be key=value")
         if key not in known:
             raise unknown_key(key, known)
         settings[key] = parse_value(key, text.strip(), known[key])
@@ -145,7 +145,7 @@ def check_type(key: str, value: Any, kind: Any) -> None:
         return
     if origin is Literal:
         if value not in args:
-            raise ConfigError(f"{key} = {value}: is one of {', '.join(args)}")
+            raise ConfigError(f"{key} = {value}: must be one of {', '.join(args)}")
         return
     if origin is tuple:
         allowed = (int, float) if float in args else (int,)
@@ -158,7 +158,7 @@ def check_type(key: str, value: Any, kind: Any) -> None:
         right = type(value) is kind
     if not right:
         name = getattr(kind, "__name__", str(kind))
-        raise ConfigError(f"{key} = {value!r}: is a {name}")
+        raise ConfigError(f"{key} = {value!r}: must be of type {name}")
 
 
 def check_ranges(cfg: Any, ranges: dict[str, Range]) -> None:
@@ -176,7 +176,7 @@ def check_ranges(cfg: Any, ranges: dict[str, Range]) -> None:
                 low if bound.high == math.inf else f"{low} and at most {bound.high:g}"
             )
             hint = f" ({bound.hint})" if bound.hint else ""
-            raise ConfigError(f"{key} = {value}: needs {rule}{hint}")
+            raise ConfigError(f"{key} = {value}: must be {rule}{hint}")
 
 
 def check_layers(cfg: Any, *keys: str) -> None:
@@ -184,4 +184,4 @@ def check_layers(cfg: Any, *keys: str) -> None:
     for key in keys:
         for size in getattr(cfg, key):
             if not 1 <= size <= 65536:
-                raise ConfigError(f"{key} = {size}: a layer needs 1 to 65536 units")
+                raise ConfigError(f"{key} = {size}: a layer must have 1 to 65536 units")
