@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from penfac.workers import Task, cores, run_tasks
+from penfac.machine import usable_cores
+from penfac.workers import Task, run_tasks
 
 
 def no_poll() -> None:
@@ -107,11 +108,11 @@ def test_so_many_at_once(count, tmp_path):
 def test_each_on_a_core_of_its_own(tmp_path):
     """As many as there are cores: every core has one task, and each its own group, so that
     Ctrl-C reaches the one who started them alone."""
-    names = [f"t{core}" for core in cores()]
+    names = [f"t{core}" for core in usable_cores()]
     tasks = [Task(name, be_there, (tmp_path, name, 0.1)) for name in names]
     assert len(list(run_tasks(tasks, len(names), no_poll))) == len(names)
     told = [(tmp_path / name).read_text().split() for name in names]
-    assert sorted(int(allowed) for _, _, allowed, _ in told) == cores()
+    assert sorted(int(allowed) for _, _, allowed, _ in told) == usable_cores()
     groups = {group for *_, group in told}
     assert len(groups) == len(names)
     assert str(os.getpgrp()) not in groups

@@ -14,6 +14,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from penfac.machine import usable_cores
+
 PR_SET_PDEATHSIG = 1  # of Linux
 
 
@@ -25,12 +27,6 @@ class Task(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-def cores() -> list[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
 def run_tasks(
     tasks: list[Task], count: int, poll: Callable[[], None]
 ) -> Iterator[tuple[str, int]]:
@@ -38,7 +34,7 @@ def run_tasks(
 
     `poll` raises when someone asked to stop: the processes are told, and waited for.
     """
-    waiting, free = list(tasks), (cores() * count)[:count]
+    waiting, free = list(tasks), (usable_cores() * count)[:count]
     workers: list[Worker] = []
     try:
         while waiting or any(worker.task for worker in workers):

@@ -19,9 +19,10 @@ from penfac.algos.penfac import Config
 from penfac.engines.base import Counters, Job
 from penfac.engines.host import HostEngine
 from penfac.envs.gym import EnvOptions
-from penfac.envs.roboschool.cpu import CpuEngine, Worlds, cores
+from penfac.envs.roboschool.cpu import CpuEngine, Worlds
 from penfac.envs.roboschool.drag import drag
 from penfac.envs.roboschool.task import make_task
+from penfac.machine import usable_cores
 
 ROBOTS = ("Hopper", "HalfCheetah", "Humanoid")
 MANY, FEW = 64, 5
@@ -36,7 +37,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
         figures.append({"figure": figure, "measured": measured, "aim": aim})
         say(f"{figure}: {measured} (aim: {aim})")
 
-    threads = max(1, cores())
+    threads = len(usable_cores())
     port = importlib.util.find_spec("pybullet_envs_gymnasium") is not None
     bare_cheetah = 0.0
     for robot in ROBOTS:

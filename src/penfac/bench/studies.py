@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from penfac.machine import usable_cores
 from penfac.runs.folder import RunFolder
 from penfac.studies import findings, plan, publish, run_results
 from penfac.studies.runner import How, start
 from penfac.studies.spec import Arm, Study
 from penfac.training.events import Limits
-from penfac.workers import cores
 
 Say = Callable[[str], None]
 RUNS = {"few": (2, 2), "many": (2, 10)}  # arms x seeds of short runs
@@ -42,13 +42,13 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
         study = short(arms)
         start(study, (0, 1), home / "warm", How(), Limits(), say)  # fills the cache
         alone, _ = timed(study, seeds, home / "one", 1, say)
-        many, own = timed(study, seeds, home / "all", len(cores()), say)
+        many, own = timed(study, seeds, home / "all", len(usable_cores()), say)
         add(
-            f"{len(cores())} processes / one, {arms * seeds} runs",
+            f"{len(usable_cores())} processes / one, {arms * seeds} runs",
             f"{alone / many:.2f} times",
             "1.8 times on two cores",
         )
-        around = 1 - own / (many * len(cores()))
+        around = 1 - own / (many * len(usable_cores()))
         add(
             f"time that is not a run's own, {arms * seeds} runs of {own / arms / seeds:.1f} s",
             f"{100 * around:.1f} %, starting the processes included",

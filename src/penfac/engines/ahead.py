@@ -13,6 +13,8 @@ from typing import Any
 
 import jax
 
+from penfac.machine import runs_on_accelerator
+
 
 class Ahead:
     def __init__(self) -> None:
@@ -41,7 +43,7 @@ def remembered() -> bool:
 
 def remember_programs() -> None:
     """On an accelerator, where compiling takes a minute, the next process need not."""
-    if jax.default_backend() == "cpu" or remembered():
+    if not runs_on_accelerator() or remembered():
         return
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     jax.config.update("jax_compilation_cache_dir", str(Path(home) / "penfac" / "xla"))

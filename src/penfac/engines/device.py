@@ -6,7 +6,6 @@ spread over every device there is; on a CPU each runs its own with L = 1, so tha
 """
 
 import functools
-import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -34,6 +33,7 @@ from penfac.engines.programs import Learners, Programs, When, Who
 from penfac.envs.base import JaxEnv
 from penfac.envs.builtin import jax_env
 from penfac.errors import EnvironmentFault, PenfacError
+from penfac.machine import runs_on_accelerator, usable_cores
 from penfac.policy import ActionScale, Policy
 from penfac.rollout.device import Finished
 from penfac.types import EpisodeStats
@@ -341,12 +341,12 @@ def compiling(platform: str) -> dict[str, int] | None:
     because of PJRT_NPROC, which MJX needs to be 1 on a CPU."""
     if platform != "gpu":
         return None
-    return {"xla_gpu_force_compilation_parallelism": os.cpu_count() or 1}
+    return {"xla_gpu_force_compilation_parallelism": len(usable_cores())}
 
 
 def usual_size(learners: int) -> int:
     """How many learners run at once if nobody says."""
-    return 1 if jax.default_backend() == "cpu" else learners
+    return learners if runs_on_accelerator() else 1
 
 
 def environment(job: Job) -> JaxEnv:

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from penfac.algos.base import Algorithm, Collecting, Numbers, Plan, State
 from penfac.engines.base import moment, with_rows, without_rows
 from penfac.envs.base import JaxEnv
+from penfac.machine import runs_on_accelerator
 from penfac.randomness import Stream
 from penfac.rollout.device import (
     Finished,
@@ -82,7 +83,7 @@ class Programs(NamedTuple):
             worlds = start_worlds(self.env, who.seed, self.how.worlds)
         # On a CPU one after the other: two batches of matrices that jaxlib factors at once
         # (orthogonal weights of two nets) may wait for each other forever
-        if jax.default_backend() == "cpu":
+        if not runs_on_accelerator():
             return Learners(jax.lax.map(self._init, who), worlds)
         return Learners(jax.vmap(self._init)(who), worlds)
 

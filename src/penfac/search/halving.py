@@ -20,6 +20,7 @@ from penfac.algos import ALGORITHMS
 from penfac.algos.base import Algorithm
 from penfac.envs.gym import check_id
 from penfac.errors import ConfigError, PenfacError
+from penfac.machine import runs_on_accelerator, usable_cores
 from penfac.runs.folder import RunFolder, create_folder, read_config
 from penfac.runs.learners import arm_document, learners_of
 from penfac.runs.standing import FAILURES, failure, reached, score, status
@@ -29,7 +30,7 @@ from penfac.training.events import Limits, Listener
 from penfac.training.interruption import Interruption, StopRequested
 from penfac.training.request import Request, check_document, resolve, versions
 from penfac.training.trial import run, write_configs
-from penfac.workers import Task, cores, run_tasks
+from penfac.workers import Task, run_tasks
 
 TUNING_SEEDS = (1000, 1001, 1002)  # apart from those that results are reported on
 
@@ -190,7 +191,7 @@ def train(
         for arm, home in homes.items()
         if behind(home, arm_document(document, arm), limits.until or 0)
     ]
-    count = document["search"]["processes"] or len(cores())
+    count = document["search"]["processes"] or len(usable_cores())
     ended = run_tasks(tasks, count, interruption.poll)
     for k, (name, code) in enumerate(ended):
         if code not in (0, *FAILURES):
@@ -213,9 +214,7 @@ def process_failed(home: Path, document: dict[str, Any], code: int) -> PenfacErr
 
 def together(document: dict[str, Any], limits: Limits) -> bool:
     """Whether this machine runs all configs as one program."""
-    import jax
-
-    asked = limits.at_once is not None or jax.default_backend() != "cpu"
+    asked = limits.at_once is not None or runs_on_accelerator()
     return document["engine"] == "device" and asked
 
 

@@ -162,12 +162,6 @@ def on_cores(
         yield from ((unit, code) for unit in own[name])
 
 
-def accelerated() -> bool:
-    import jax
-
-    return jax.default_backend() != "cpu"
-
-
 def on_device(
     groups: list[Group], units: list[Unit], limits: Limits, listener: Listener
 ) -> Ended:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penfac.errors import ConfigError
+from penfac.machine import runs_on_accelerator, usable_cores
 from penfac.runs.folder import Lock, storage
 from penfac.runs.standing import failure, score, status
 from penfac.studies import executors, plan
@@ -19,7 +20,6 @@ from penfac.studies.plan import Unit
 from penfac.studies.spec import Study, arms_named
 from penfac.training.events import Limits, Listener
 from penfac.training.interruption import Interruption, StopRequested
-from penfac.workers import cores
 
 EXECUTORS = ("local", "ray", "device")
 SOME_FAILED = 9  # exit code
@@ -161,10 +161,10 @@ def execute(
     interruption: Interruption,
     tell: Tell,
 ) -> executors.Ended:
-    count = how.processes or len(cores())
+    count = how.processes or len(usable_cores())
     if how.on == "device":
         found = plan.groups(folder, document)
-        if len(found) == 1 or count == 1 or executors.accelerated():
+        if len(found) == 1 or count == 1 or runs_on_accelerator():
             return executors.on_device(found, todo, limits, Telling(tell))
         return executors.on_cores(found, todo, count, limits, interruption.poll)
     if how.on == "ray":

@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError, PenfacError
+from penfac.machine import runs_on_accelerator, usable_cores
 from penfac.runs.folder import RunFolder, read_config, storage
 from penfac.search import halving as tune
 from penfac.search.halving import Search
 from penfac.search.space import as_toml
 from penfac.settings import presets
 from penfac.settings.configs import to_values
-from penfac.studies import executors
 from penfac.studies.spec import Arm, Study, arms_named, check
 from penfac.training.events import Limits, Listener
 from penfac.training.interruption import Interruption, StopRequested
 from penfac.training.request import Request
-from penfac.workers import Task, cores, run_tasks
+from penfac.workers import Task, run_tasks
 
 FILE = "settings.toml"
 Table = dict[str, dict[str, dict[str, Any]]]  # by environment and arm
@@ -73,7 +73,7 @@ def tune_study(
     }
     with Interruption(limits.stop_after) as interruption:
         try:
-            if on == "device" and limits.at_once and not executors.accelerated():
+            if on == "device" and limits.at_once and not runs_on_accelerator():
                 search_on_cores(list(cells.values()), limits, interruption)
             for (env, arm), cell in cells.items():
                 within = dataclasses.replace(limits, stop_after=interruption.left())
@@ -149,7 +149,7 @@ def search_on_cores(
     lies in their folders; one that failed tells why when it is asked again."""
     limits = dataclasses.replace(limits, stop_after=interruption.left())
     tasks = [Task(str(c.request.out), search_code, (c, limits)) for c in cells]
-    count = cells[0].search.processes or len(cores())
+    count = cells[0].search.processes or len(usable_cores())
     for _ in run_tasks(tasks, count, interruption.poll):
         pass
 

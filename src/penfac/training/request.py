@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import functools
 import math
-import os
 import platform
 import re
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from penfac.algos import ALGORITHMS
 from penfac.algos.base import Algorithm
 from penfac.envs.gym import EnvOptions, check_id
 from penfac.errors import ConfigError
+from penfac.machine import usable_cores
 from penfac.runs.folder import FORMAT as RUN_FORMAT
 from penfac.runs.folder import NAMES
 from penfac.settings import presets
@@ -262,9 +262,8 @@ def versions() -> dict[str, str]:
     for name in VERSIONED:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
     return found | {
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "cores": str(cores),
+        "cores": str(len(usable_cores())),
     }

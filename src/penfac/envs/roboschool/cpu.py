@@ -7,7 +7,6 @@ never a world. A world is rows of numbers, so it can be saved, restored, reset a
 stepped beside any others with the same bits.
 """
 
-import os
 from typing import Any, NamedTuple
 
 import mujoco
@@ -22,6 +21,7 @@ from penfac.envs.roboschool.task import (
     Task,
     bounded,
 )
+from penfac.machine import usable_cores
 
 # MuJoCo silently puts a world that blew up back to its first pose at time 0. Our worlds
 # begin at 1 s, so that a clock that does not fit tells, in the first step too.
@@ -49,7 +49,7 @@ class CpuEngine:
 
     def __init__(self, task: Task, threads: int | None = None):
         self.task, self.model = task, task.machine.model
-        self.threads = cores() if threads is None else threads
+        self.threads = usual_threads() if threads is None else threads
         self.pool, self.alone = Rollout(nthread=self.threads), Rollout(nthread=0)
         self.data = [mujoco.MjData(self.model) for _ in range(max(1, self.threads))]
         kind = mujoco.mjtState
@@ -139,6 +139,12 @@ class CpuEngine:
         self.alone.close()
 
 
+def usual_threads() -> int:
+    """One a core; 0, which is to play in the calling thread, where there is one core."""
+    count = len(usable_cores())
+    return count if count > 1 else 0
+
+
 class Buffers(NamedTuple):
     """What a call of up to so many worlds writes into."""
 
@@ -162,12 +168,3 @@ class Buffers(NamedTuple):
             np.zeros((count, sub_steps, 1 + engine.nq + engine.nv)),
             np.zeros((count, sub_steps, model.nsensordata)),
         )
-
-
-def cores() -> int:
-    """Cores this process may use; one needs no threads."""
-    if hasattr(os, "sched_getaffinity"):
-        found = len(os.sched_getaffinity(0))
-    else:
-        found = os.cpu_count() or 1
-    return found if found > 1 else 0

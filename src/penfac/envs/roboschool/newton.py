@@ -18,6 +18,8 @@ from jax import Array
 from jaxtyping import Bool, Float
 from mujoco import mjx
 
+from penfac.machine import runs_on_accelerator
+
 COARSE = 16  # points of a line that are looked at together, far apart
 FINE = 8  # ... and then, twice, between the two that matter
 TINY = 1e-30
@@ -187,7 +189,7 @@ def solve(model: mjx.Model, data: mjx.Data, rounds: int) -> mjx.Data:
     warm = data.qacc_warmstart
     x = jnp.where(cost(warm) < cost(free), warm, free)
     # a loop inside a loop is a wait of an accelerator's; on a CPU it compiles sooner
-    at_once = 1 if jax.default_backend() == "cpu" else rounds
+    at_once = rounds if runs_on_accelerator() else 1
     x = jax.lax.fori_loop(0, rounds, one_round, x, unroll=at_once)
     push = -sum(c.gradient(c.residual(x)) for c in every)
     return data.replace(qacc=x, qfrc_constraint=push)
