@@ -205,8 +205,7 @@ def test_every_exit_code_is_explained():
     ]
     assert set(written) == {kind.__name__ for kind in kinds}
     for kind in kinds:
-        if kind is not penfac.errors.Interrupted:  # its codes are the signals'
-            assert written[kind.__name__] == str(kind.exit_code)
+        assert written[kind.__name__] == str(kind.exit_code)
 
 
 def test_every_built_in_environment_is_listed_with_its_sizes():

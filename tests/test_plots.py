@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
@@ -81,24 +83,31 @@ def test_millions_of_steps_and_odd_titles():
 def test_the_grid_spans_what_all_seeds_have_reached():
     """From the latest first point to the earliest last one, by straight lines."""
     curves = [
-        Curve(0, [0, 10, 100], [0.0, 10.0, 100.0]),
-        Curve(1, [5, 60], [50.0, 600.0]),
-        Curve(2, [0, 7, 80], [-0.0, -7.0, -80.0]),
+        ([0, 10, 100], [0.0, 10.0, 100.0]),
+        ([5, 60], [50.0, 600.0]),
+        ([0, 7, 80], [-0.0, -7.0, -80.0]),
     ]
     grid, returns = on_grid(curves, points=12)
     np.testing.assert_allclose(grid, np.linspace(5, 60, 12))
     np.testing.assert_allclose(returns, [grid, 10 * grid, -grid])
 
 
-def test_the_grid_of_single_points_is_finite():
-    """One point each, at the same step or not: no NaN, no empty range."""
-    for steps in ((0, 0), (0, 50)):
-        curves = [Curve(k, [s], [float(k)]) for k, s in enumerate(steps)]
-        grid, returns = on_grid(curves)
-        assert np.isfinite(grid).all()
-        assert grid[0] < grid[-1]
-        np.testing.assert_array_equal(returns[0], 0)
-        np.testing.assert_array_equal(returns[1], 1)
+NUMBERS = st.floats(-1e4, 1e4, allow_nan=False)
+CURVE = st.lists(
+    st.tuples(st.integers(0, 1000), NUMBERS), min_size=1, max_size=8, unique_by=lambda x: x[0]
+).map(lambda pairs: tuple(zip(*sorted(pairs), strict=True)))  # fmt: skip
+
+
+@given(st.lists(CURVE, min_size=1, max_size=4))
+def test_the_grid_never_extrapolates(curves):
+    """Every grid point lies inside every curve, every return inside its range."""
+    first, last = max(c[0][0] for c in curves), min(c[0][-1] for c in curves)
+    grid, returns = on_grid(curves, points=7)
+    assert len(grid) == (7 if first < last else 1)
+    assert grid[0] == first
+    assert grid[-1] == max(first, last)
+    for (_, own), row in zip(curves, returns, strict=True):
+        assert min(own) - 1e-9 <= row.min() <= row.max() <= max(own) + 1e-9
 
 
 def test_the_same_curves_give_the_same_bytes():

@@ -24,14 +24,13 @@ from tests.faults.commands import (
 from tests.faults.conftest import in_own_folder, keep_compilations  # noqa: F401
 from tests.small_runs import LQR, ended_alike, learners, signal_at_update
 
-from penfac import stats
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Job
 from penfac.engines.build import shapes
 from penfac.envs.gym import EnvOptions
 from penfac.errors import ConfigError
 from penfac.runs.folder import read_csv
-from penfac.scores import authors_score, last_tenth
+from penfac.scores import authors_score, final_score, last_tenth
 from penfac.search import halving as tune
 from penfac.search import space
 from penfac.search.halving import Row, judge, rungs, score
@@ -287,13 +286,11 @@ def test_a_search_a_study_and_a_run_mean_the_same_tenth(n, tmp_path):
     which leaves out the very last evaluation."""
     returns = [float(x) for x in np.random.default_rng(n).normal(size=n)]
     evaluated(tmp_path / "a", {10 * k: [x] for k, x in enumerate(returns)})
-    assert score(tmp_path / "a", 10 * n) == pytest.approx(stats.final_score(returns))
+    assert score(tmp_path / "a", 10 * n) == pytest.approx(final_score(returns))
     tail = returns[:-1][-last_tenth(n) :]
     wanted = np.mean(tail) - (np.std(tail) if len(tail) > 1 else 0.0)
     assert authors_score(returns) == pytest.approx(wanted)
-    assert np.mean(returns[-last_tenth(n) :]) == pytest.approx(
-        stats.final_score(returns)
-    )
+    assert np.mean(returns[-last_tenth(n) :]) == pytest.approx(final_score(returns))
 
 
 def search(folder: Path, results: dict[str, list], halvings: int = 1) -> dict:

@@ -51,11 +51,3 @@ class OutOfMemory(PenfacError):
     """Host or device memory did not suffice."""
 
     exit_code = 8
-
-
-class Interrupted(PenfacError):
-    """A signal asked us to stop; everything is saved."""
-
-    def __init__(self, message: str, exit_code: int):
-        super().__init__(message)
-        self.exit_code = exit_code

@@ -1,8 +1,10 @@
-"""Scores of one learning curve; the one place that says what its last tenth is."""
+"""Scores of one learning curve; the last tenth of a curve is defined here alone."""
 
 import statistics
 from collections.abc import Sequence
 from math import ceil
+
+import numpy as np
 
 
 def last_tenth(n: int) -> int:
@@ -12,13 +14,29 @@ def last_tenth(n: int) -> int:
 
 
 def final_score(returns: Sequence[float]) -> float:
-    """Mean over the last tenth of the evaluations."""
+    """Mean return of the last tenth of the evaluations."""
     return statistics.fmean(returns[-last_tenth(len(returns)) :])
 
 
+def mean_return(
+    steps: Sequence[int], returns: Sequence[float], share: float = 1.0
+) -> float:
+    """Area under the first `share` of the curve over its width.
+
+    By trapezoids between the first and the last evaluation; the return at the cut is
+    interpolated.
+    """
+    s, r = np.asarray(steps, float), np.asarray(returns, float)
+    cut = s[0] + share * (s[-1] - s[0])
+    if cut == s[0]:
+        return float(r[0])
+    x = np.append(s[s < cut], cut)
+    return float(np.trapezoid(np.interp(x, s, r), x) / (cut - s[0]))
+
+
 def authors_score(returns: Sequence[float]) -> float:
-    """Mean minus standard deviation of the last tenth of the evaluations, the very last
-    one left out: what the authors ranked settings by."""
+    """Mean minus standard deviation of the last tenth of the evaluations without the
+    very last one: the score by which the authors ranked settings."""
     if len(returns) < 2:
         return returns[-1] if returns else float("nan")
     tail = returns[:-1][-last_tenth(len(returns)) :]

@@ -17,6 +17,7 @@ from PIL import Image
 from penfac import stats
 from penfac.plots import INKS
 from penfac.report import figures
+from penfac.scores import final_score
 
 NAMES = ["penfac", "ddpg", "ppo"]
 
@@ -242,7 +243,7 @@ def test_a_star_tells_which_band_is_which():
 def test_a_profile_is_the_share_of_runs_above_each_return():
     study = findings(arms=2)
     axes = figures.profiles(study).axes[0]
-    scores = [stats.final_score(run["returns"]) for run in runs(study)]
+    scores = [final_score(run["returns"]) for run in runs(study)]
     x, y = (np.asarray(d) for d in axes.lines[0].get_data())
     assert y[0] == 1
     assert y[-1] == 0

@@ -23,7 +23,8 @@ from scipy.stats import t as student
 from scipy.stats import trim_mean
 
 from penfac import stats
-from penfac.plots import INKS
+from penfac.plots import INKS, on_grid
+from penfac.scores import final_score
 
 # as many as have no common divisor with the colours: 35 arms differ in the pair, and
 # 20 in dashes and marks, which is all that a black-and-white print keeps
@@ -239,7 +240,7 @@ def paper(findings: dict) -> Figure:
 
     def draw(axes: Axes, arms: list[Arm]) -> None:
         for arm in arms:
-            grid, returns = stats.align(arm.curves, POINTS)
+            grid, returns = on_grid(arm.curves, POINTS)
             n, mean = len(returns), returns.mean(axis=0)
             _line(axes, grid, mean, arm.place)
             if n > 1:
@@ -277,7 +278,7 @@ def field(findings: dict) -> Figure:
 
     def draw(axes: Axes, arms: list[Arm]) -> None:
         for arm in arms:
-            grid, returns = stats.align(arm.curves, POINTS)
+            grid, returns = on_grid(arm.curves, POINTS)
             _seeds(axes, arm, faint, crowd > 100)
             _line(axes, grid, trim_mean(returns, 0.25, axis=0), arm.place)
             if ends := interval(returns):
@@ -318,7 +319,7 @@ def profiles(findings: dict) -> Figure:
     shown = panels(findings)
 
     def draw(axes: Axes, arms: list[Arm]) -> None:
-        scores = [[stats.final_score(r) for _, r in arm.curves] for arm in arms]
+        scores = [[final_score(r) for _, r in arm.curves] for arm in arms]
         low, high = min(map(min, scores)), max(map(max, scores))
         pad = 0.03 * (high - low) or 0.05 * abs(high) or 1.0
         levels = np.linspace(low - pad, high + pad, 300)

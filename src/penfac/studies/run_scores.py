@@ -1,6 +1,6 @@
 """Scores of runs by seed, and how often the conditions of claims held."""
 
-from penfac import stats
+from penfac.scores import final_score, mean_return
 from penfac.studies import verdicts
 from penfac.studies.claims import Need, Side
 from penfac.studies.run_results import LearningCurve, RunResult
@@ -59,7 +59,7 @@ def score(curve: LearningCurve, measure: str) -> float:
     if measure == "initial":
         return curve.returns[0]
     if measure == "final":
-        return stats.final_score(curve.returns)
-    area = stats.early_area(*curve, 0.25 if measure == "early" else 1.0)
+        return final_score(curve.returns)
+    area = mean_return(*curve, share=0.25 if measure == "early" else 1.0)
     # a first return of 0 gives no scale
     return area / (abs(curve.returns[0]) or 1.0) if measure == "relative" else area
