@@ -12,7 +12,8 @@ import numpy as np
 from penfac.algos import penfac as algorithm
 from penfac.algos.base import Moment
 from penfac.algos.penfac import State
-from penfac.algos.penfac_config import Config, Numbers, Plan
+from penfac.algos.penfac_config import Numbers, Plan
+from penfac.settings.penfac import Config
 from penfac.types import EnvSpec, Transitions
 
 SPEC = EnvSpec("test/Small-v0", 3, -np.ones(2), np.ones(2), horizon=7)

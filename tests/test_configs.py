@@ -3,23 +3,30 @@
 import json
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penfac.algos.penfac_config import Config
 from penfac.errors import ConfigError
 from penfac.settings.configs import (
-    Range,
-    check_ranges,
+    check,
     from_values,
-    nearest,
     parse_number,
     parse_settings,
     to_values,
 )
+from penfac.settings.declaration import (
+    collects,
+    declared,
+    known_fields,
+    shapes,
+    traced,
+)
+from penfac.settings.penfac import Config
+from penfac.settings.registry import SETTINGS, config_class, parse, parse_saved
+from penfac.settings.suggest import nearest
 
 
 @dataclass(frozen=True)
@@ -238,31 +245,103 @@ def test_infinity_goes_through_json_as_a_word():
 
 # --- ranges ---------------------------------------------------------------------------
 
-CLOSED = {"rate": Range(0, 1, "the paper uses 0.5")}
-OPEN = {"rate": Range(0, open_low=True)}
+
+@dataclass(frozen=True)
+class Ranged:
+    """One setting for each way to be in a range."""
+
+    closed: float = traced(0.5, "[0, 1]", hint="the paper uses 0.5", means="")
+    above: float = traced(1.0, "(0, inf]", means="")
+    finite: float = traced(1.0, "[0, inf)", means="")
+    end: float | None = traced(None, "[1, 2]", means="")
+    hidden: tuple[int, ...] = shapes((64, 64), "[1, 65536]", means="")
+    word: Literal["cac", "cacla"] = traced("cac", means="")
+    worlds: int = collects(4, "[2, 8)", means="", earlier=1)
+
+    def check_together(self) -> None:
+        if self.worlds == 3:
+            raise ConfigError("worlds = 3: must be even")
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.5, 1.0])
 def test_a_closed_range_holds_its_ends(rate):
-    check_ranges(Sample(rate=rate), CLOSED)
+    check(Ranged(closed=rate))
 
 
 @pytest.mark.parametrize("rate", [-1e-9, 1 + 1e-9, math.inf, -math.inf, math.nan])
 def test_what_is_outside_a_range_is_refused_with_key_value_rule_and_hint(rate):
     with pytest.raises(ConfigError) as refused:
-        check_ranges(Sample(rate=rate), CLOSED)
+        check(Ranged(closed=rate))
     rule = "must be at least 0 and at most 1 (the paper uses 0.5)"
-    assert str(refused.value) == f"rate = {rate}: {rule}"
+    assert str(refused.value) == f"closed = {rate}: {rule}"
 
 
 def test_an_open_range_does_not_hold_its_low_end():
-    check_ranges(Sample(rate=1e-300), OPEN)
-    check_ranges(Sample(rate=math.inf), OPEN)
-    with pytest.raises(ConfigError, match=r"^rate = 0\.0: must be above 0$"):
-        check_ranges(Sample(rate=0.0), OPEN)
+    check(Ranged(above=1e-300))
+    check(Ranged(above=math.inf))
+    with pytest.raises(ConfigError, match=r"^above = 0\.0: must be above 0$"):
+        check(Ranged(above=0.0))
 
 
 def test_none_is_in_every_range():
-    check_ranges(Sample(end=None), {"end": Range(1, 2)})
+    check(Ranged(end=None))
     with pytest.raises(ConfigError, match=r"^end = "):
-        check_ranges(Sample(end=3.0), {"end": Range(1, 2)})
+        check(Ranged(end=3.0))
+
+
+def test_an_open_infinite_end_leaves_infinity_out():
+    check(Ranged(finite=1e300))
+    with pytest.raises(ConfigError, match=r"^finite = inf: must be .* and finite$"):
+        check(Ranged(finite=math.inf))
+
+
+def test_every_number_of_a_tuple_is_held_to_the_range():
+    check(Ranged(hidden=()))
+    with pytest.raises(ConfigError, match=r"^hidden = 0: must be at least 1"):
+        check(Ranged(hidden=(64, 0)))
+
+
+def test_settings_that_do_not_go_together_are_refused_after_the_ranges():
+    with pytest.raises(ConfigError, match=r"^worlds = 3: must be even$"):
+        check(Ranged(worlds=3))
+    with pytest.raises(
+        ConfigError, match=r"^worlds = 8: must be at least 2 and below 8"
+    ):
+        check(Ranged(worlds=8))
+
+
+# --- by the name of an algorithm ------------------------------------------------------
+
+
+def test_a_config_is_parsed_and_checked_by_the_name_of_its_algorithm():
+    assert parse("penfac", {"lam": 1}) == Config(lam=1.0)
+    assert type(parse("td3", {})) is config_class("ddpg")
+    with pytest.raises(ConfigError, match=r"^lam = 2\.0: must be"):
+        parse("penfac", {"lam": 2.0})
+    with pytest.raises(
+        ConfigError, match=r"^beta_min = 2\.0: must be at most beta_max"
+    ):
+        parse("penfac", {"beta_min": 2.0, "beta_max": 1.0})
+    with pytest.raises(ConfigError, match="did you mean penfac"):
+        parse("penfax", {})
+
+
+@pytest.mark.parametrize("algo", SETTINGS)
+def test_a_saved_config_gets_what_its_version_did(algo):
+    """Settings that the run's version did not have are completed, none is replaced."""
+    earlier, full = SETTINGS[algo].earlier, to_values(config_class(algo)())
+    old = {key: value for key, value in full.items() if key not in earlier}
+    read = parse_saved(algo, old)
+    assert {key: getattr(read, key) for key in earlier} == earlier
+    assert to_values(parse_saved(algo, full)) == full
+
+
+@pytest.mark.parametrize("algo", SETTINGS)
+def test_every_setting_is_declared_and_every_number_has_a_range(algo):
+    """A number without a rule would let NaN through; a default passes its own rule."""
+    config = config_class(algo)
+    check(config())
+    for key, kind in known_fields(config).items():
+        setting, numbers = declared(config)[key], {kind, *get_args(kind)} & {int, float}
+        assert setting.means, key
+        assert (setting.within is not None) == bool(numbers), key

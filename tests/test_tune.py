@@ -35,7 +35,8 @@ from penfac.search import halving as tune
 from penfac.search import space
 from penfac.search.halving import Row, judge, rungs, score
 from penfac.settings import presets
-from penfac.settings.configs import from_values, known_fields, to_values
+from penfac.settings.configs import check, from_values, to_values
+from penfac.settings.declaration import known_fields
 from penfac.training.request import Request, resolve
 
 ENV = "penfac/LQR-v0"
@@ -92,7 +93,7 @@ def test_spaces_of_every_algorithm(algo, name):
     assert not own.keys() & algo.overrides.keys()
     start, configs = base(algo), drawn(algo, name)
     for cfg in configs:
-        algo.check(cfg)
+        check(cfg)
         values = to_values(cfg)
         rest = {k: v for k, v in values.items() if k not in own}
         assert rest == {k: v for k, v in start.items() if k not in own}

@@ -11,10 +11,10 @@ from gymnasium import spaces
 
 from penfac.algos import ddpg, ppo
 from penfac.algos.base import Moment
-from penfac.algos.ddpg_config import Config as DdpgConfig
-from penfac.algos.ppo_config import Config as PpoConfig
 from penfac.algos.replay import append
 from penfac.core.returns import discounts, lambda_advantages, td_errors
+from penfac.settings.ddpg import Config as DdpgConfig
+from penfac.settings.ppo import Config as PpoConfig
 
 pytestmark = pytest.mark.slow
 th = pytest.importorskip("torch")

@@ -11,10 +11,11 @@ import pytest
 import oracles
 from penfac.algos import ddpg
 from penfac.algos.base import Moment
-from penfac.algos.ddpg_config import Config, Numbers, Plan
+from penfac.algos.ddpg_config import Numbers, Plan
 from penfac.algos.replay import append
 from penfac.core.normalise import BATCH_NORM_EPS
 from penfac.settings import presets
+from penfac.settings.ddpg import Config
 
 N, M, B = 3, 2, 8
 SMALL = {

@@ -11,10 +11,11 @@ import pytest
 import oracles
 from penfac.algos import ppo
 from penfac.algos.base import Moment
-from penfac.algos.ppo_config import Config, Numbers, Plan
+from penfac.algos.ppo_config import Numbers, Plan
 from penfac.policy import mean_action
 from penfac.settings import presets
 from penfac.settings.configs import from_values
+from penfac.settings.ppo import Config
 
 N, M = 3, 2
 SMALL = {

@@ -22,7 +22,8 @@ from penfac.engines.several import Several
 from penfac.envs.gym import EnvOptions
 from penfac.errors import ConfigError
 from penfac.settings import presets
-from penfac.settings.configs import from_values, known_fields
+from penfac.settings.configs import check, from_values
+from penfac.settings.declaration import known_fields
 from penfac.training.loop import Evaluated
 from penfac.training.request import Request, resolve
 
@@ -348,7 +349,7 @@ def test_what_shapes_a_program_and_what_is_a_number(name):
         for value in others(kind, getattr(cfg, field)):
             other = dataclasses.replace(cfg, **{field: value})
             try:
-                algo.check(other)
+                check(other)
             except ConfigError:
                 continue
             tried.add(field)

@@ -16,6 +16,7 @@ from penfac.envs.gym import EnvOptions
 from penfac.errors import CorruptFile, Divergence
 from penfac.runs import folder as runs
 from penfac.runs import segments
+from penfac.settings.configs import check
 from penfac.training.loop import Evaluated, Failed, Schedule, Updated, train
 
 HIDDEN = {"actor_hidden": (4,), "critic_hidden": (4,)}
@@ -56,7 +57,7 @@ def make(name: str, env_id: str, seeds=(0,), steps: int = STEPS, **settings):
     algorithm = ALGORITHMS[name.split()[0]]
     values = SMALL[name] | dict(algorithm.overrides) | settings
     cfg = algorithm.config(**values)
-    algorithm.check(cfg)
+    check(cfg)
     options = EnvOptions(max_episode_steps=30 if env_id == DEVICE else None)
     engine = ENGINES[env_id](Job(algorithm, cfg, env_id, options, steps), list(seeds))
     return sharing(engine, name, env_id, tuple(settings.items()))

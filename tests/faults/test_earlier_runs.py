@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from tests.faults.commands import command, status
 
-from penfac.algos.penfac_config import EARLIER
 from penfac.runs.folder import read_csv
+from penfac.settings.registry import SETTINGS
 
+EARLIER = SETTINGS["penfac"].earlier
 FOLDER = Path(__file__).with_name("earlier") / "run"
 
 

@@ -23,6 +23,7 @@ from penfac.envs.base import JaxEnv
 from penfac.envs.probes import PROBES
 from penfac.randomness import Stream
 from penfac.rollout.device import Noise, collect_steps, start_worlds
+from penfac.settings.configs import check
 
 Which = Any  # the number of an environment, traced inside the program
 Family = Callable[[Which], JaxEnv]
@@ -79,7 +80,7 @@ def learn(
     cfgs = {}
     for arm, algo in algos.items():
         cfgs[arm] = algo.config(**(arms[arm] | dict(algo.overrides)))
-        algo.check(cfgs[arm])
+        check(cfgs[arm])
     spec = family(which[0]).spec
     [(update, plan, how)] = {
         (algos[arm].update, algos[arm].plan(cfg, spec), algos[arm].collecting(cfg))

@@ -12,6 +12,7 @@ from jaxtyping import Float, PRNGKeyArray
 from penfac.algos.networks import Actor, Inputs
 from penfac.core.noise import Exploration
 from penfac.policy import PolicyWeights
+from penfac.settings.registry import SETTINGS
 from penfac.types import EnvSpec, Transitions
 
 State = Any  # a NamedTuple of arrays: everything a checkpoint must hold
@@ -92,9 +93,6 @@ class Algorithm(NamedTuple):
     name: str
     summary: str
     section: str  # of the paper
-    presets: str  # the file that holds them
-    config: type  # a frozen dataclass; its defaults are the preset `tuned`
-    check: Callable[[Any], None]  # raises penfac.errors.ConfigError
     collecting: Callable[[Any], Collecting]
     plan: Callable[[Any, EnvSpec], Plan]
     numbers: Callable[[Any], Numbers]
@@ -102,15 +100,28 @@ class Algorithm(NamedTuple):
     mu: Callable[..., Any]  # (state, obs, plan, numbers) -> actions in [-1, 1]
     update: Callable[[State, Transitions, Plan, Numbers, Moment], tuple[State, Metrics]]
     acting: Callable[[State, Plan, Numbers], tuple[Inputs, Actor]]  # all that mu needs
-    overrides: Mapping[str, Any] = MappingProxyType({})  # of the config: what makes it
     behaviour: Callable[[State], State] = itself  # whose mu explores
     spread: Callable[..., Any] = given  # (state, sigma, plan, numbers) -> [] or [m]
     modes: tuple[str, ...] = ("mean",)  # how it is judged
     # (cfg, spec) -> cfg: what a config leaves to the environment, filled in
     settled: Callable[[Any, EnvSpec], Any] = as_written
-    # of runs begun by an earlier version: settings and arrays that it did not have yet
-    earlier_settings: Mapping[str, Any] = MappingProxyType({})
+    # arrays that the state of runs begun by an earlier version did not have
     earlier_arrays: Mapping[str, np.ndarray] = MappingProxyType({})
+
+    @property
+    def config(self) -> type:
+        """A frozen dataclass; its defaults are the preset `tuned`."""
+        return SETTINGS[self.name].config
+
+    @property
+    def presets(self) -> str:
+        """The file that holds its presets."""
+        return SETTINGS[self.name].presets
+
+    @property
+    def overrides(self) -> Mapping[str, Any]:
+        """The settings that make it this algorithm."""
+        return SETTINGS[self.name].overrides
 
     def policy(self, state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
         """mu as numpy arrays: what is deployed."""

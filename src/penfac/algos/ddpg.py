@@ -18,10 +18,8 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from penfac.algos.base import Algorithm, Moment
 from penfac.algos.ddpg_config import (
-    Config,
     Numbers,
     Plan,
-    check,
     collecting,
     numbers,
     plan,
@@ -366,9 +364,6 @@ DDPG = Algorithm(
     name="ddpg",
     summary="a deterministic actor up the gradient of a replayed Q",
     section="Sec. 2, 6.1",
-    presets="ddpg",
-    config=Config,
-    check=check,
     collecting=collecting,
     plan=plan,
     numbers=numbers,
@@ -377,13 +372,10 @@ DDPG = Algorithm(
     update=update,
     acting=acting,
     behaviour=behaviour,
-    earlier_settings={"critic_error": 0.5, "critic_l2_on": "all"},
 )
 
 TD3 = DDPG._replace(
     name="td3",
     summary="DDPG with two critics, a delayed actor and a smoothed target",
     section="not in the paper",
-    presets="td3",
-    overrides={"critics": 2, "actor_delay": 2, "target_noise": 0.2},
 )

@@ -1,7 +1,6 @@
 """DDPG as both programs of the paper had it, and TD3, as values of one config."""
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -10,131 +9,10 @@ from jaxtyping import Bool, Float, Int
 from penfac.algos.base import Collecting, collecting_by
 from penfac.algos.networks import network_plan
 from penfac.core.noise import Exploration
-from penfac.errors import ConfigError
-from penfac.settings.configs import Range, check_layers, check_ranges
+from penfac.settings.ddpg import Config
 from penfac.types import EnvSpec
 
 Scalar = Float[Array, ""]
-
-
-@dataclass(frozen=True)
-class Config:
-    """The defaults are the preset `tuned`; D numbers are in docs/deviations.md."""
-
-    # returns
-    gamma: float = 0.99
-    n_step: int = 1
-    n_step_target: Literal["right", "ddrl"] = "right"  # ddrl: as it was computed, D18
-    time_limit: Literal["bootstrap", "terminal"] = "bootstrap"  # D8
-    reward_scale: float = 1.0
-
-    # critics
-    critics: int = 1  # 2: the lesser counts (TD3)
-    critic_lr: float = 1e-3
-    critic_error: float = 0.5  # weight of the mean squared error of Q, D33
-    critic_l2: float = 0.0  # weight of half the squares of the critics' parameters
-    critic_l2_on: Literal["all", "hidden-weights"] = "all"  # which parameters, D33
-    target_noise: float = 0.0  # smoothed target: noise of the target's action (TD3),
-    target_noise_clip: float = 0.5  # ... kept within this
-
-    # actor
-    actor_lr: float = 1e-3
-    actor_delay: int = 1  # the actor and the targets move every so many steps (TD3)
-    tau: float = 0.005  # soft update of the target networks
-
-    # Adam, both networks
-    adam_b1: float = 0.9
-    adam_b2: float = 0.999
-    adam_eps: float = 1e-8
-
-    # exploration: a law around mu, or noise on the actor's parameters
-    exploration: Literal["clipped", "truncated", "ou", "parameters"] = "clipped"
-    sigma: float = 0.1  # of the law; of `parameters` the action distance aimed at
-    sigma_end: float | None = None  # annealed to this over the run; none: constant
-    ou_theta: float = 0.15
-    ou_dt: float = 0.01
-    random_steps: int = 1000  # at first actions are uniform
-
-    # replay
-    replay: int = 1_000_000
-    learning_starts: int = 1000  # steps stored before the first gradient step
-    batch_size: int = 256
-    gradient_steps: int = 50  # an update
-
-    # networks
-    actor_hidden: tuple[int, ...] = (64, 64)
-    critic_hidden: tuple[int, ...] = (64, 64)
-    activation: Literal["leaky_relu", "relu", "tanh"] = "relu"
-    actor_output: Literal["tanh", "linear"] = "tanh"
-    init: Literal["uniform", "orthogonal", "small", "baselines"] = "uniform"
-    normalise_actor: Literal["batch-norm", "running", "none"] = "none"
-    normalise_critic: Literal["running", "none"] = "none"
-    obs_clip: float = 5.0  # of the running normaliser, in standard deviations
-
-    # the steps of one update
-    collect: Literal["episodes", "steps"] = "steps"
-    episodes_per_update: int = 1
-    min_steps_per_update: int = 1
-    worlds: int = 1
-    steps_per_world: int = 50
-    rounds: int = 1  # collect and learn so often before progress is told
-
-
-RANGES = {
-    "gamma": Range(0, 1, "the paper uses 0.99"),
-    "n_step": Range(1, 1000, "Table 4 keeps 1 and 5"),
-    "reward_scale": Range(0, 1e6, "Tables 4 and 5 keep 10", open_low=True),
-    "critics": Range(1, 100, "TD3 uses 2"),
-    "critic_lr": Range(0, 1e3, "Tables 4 and 5 use 1e-3", open_low=True),
-    "critic_error": Range(0, 1e3, "DDRL has 0.5, OpenAI's baselines 1", open_low=True),
-    "critic_l2": Range(0, 1e3, "Tables 4 and 5 use 0.01"),
-    "target_noise": Range(0, 10, "TD3 uses 0.2"),
-    "target_noise_clip": Range(0, 10, "TD3 uses 0.5"),
-    "actor_lr": Range(0, 1e3, "Tables 4 and 5 use 1e-4", open_low=True),
-    "actor_delay": Range(1, 10**6, "TD3 uses 2"),
-    "tau": Range(0, 1, "Tables 4 and 5 keep 0.001 and 0.01", open_low=True),
-    "adam_b1": Range(0, 0.999999),
-    "adam_b2": Range(0, 0.9999999),
-    "adam_eps": Range(0, 1, open_low=True),
-    "sigma": Range(1e-6, 100, "actions span [-1, 1]"),
-    "sigma_end": Range(1e-6, 100, "actions span [-1, 1]"),
-    "ou_theta": Range(0, 1e3),
-    "ou_dt": Range(0, 1, open_low=True),
-    "random_steps": Range(0, 10**9),
-    "replay": Range(1, 10**8, "Tables 4 and 5 use 1e6"),
-    "learning_starts": Range(1, 10**9),
-    "batch_size": Range(1, 10**6, "Tables 4 and 5 keep 128"),
-    "gradient_steps": Range(1, 10**6, "Table 5 keeps 50"),
-    "obs_clip": Range(0, open_low=True),
-    "episodes_per_update": Range(1, 10**6),
-    "min_steps_per_update": Range(1, 10**8),
-    "worlds": Range(1, 10**6),
-    "steps_per_world": Range(1, 10**6, "Table 5 keeps 100"),
-    "rounds": Range(1, 10**6),
-}
-
-
-def check(cfg: Config) -> None:
-    """Refuse what cannot be meant."""
-    check_ranges(cfg, RANGES)
-    check_layers(cfg, "actor_hidden", "critic_hidden")
-    if cfg.collect == "steps" and cfg.replay < cfg.worlds * cfg.steps_per_world:
-        raise ConfigError(
-            f"replay = {cfg.replay}: needs at least the {cfg.worlds} worlds x "
-            f"{cfg.steps_per_world} steps of an update"
-        )
-    if cfg.replay < cfg.learning_starts:
-        raise ConfigError(
-            f"replay = {cfg.replay}: needs at least learning_starts = "
-            f"{cfg.learning_starts}"
-        )
-    if cfg.ou_theta * cfg.ou_dt >= 2:
-        raise ConfigError(
-            f"ou_theta = {cfg.ou_theta}: times ou_dt = {cfg.ou_dt} it needs to be below "
-            "2, or the noise grows without end"
-        )
-    if cfg.collect == "episodes" and cfg.rounds > 1:
-        raise ConfigError(f"rounds = {cfg.rounds}: needs collect = steps")
 
 
 def collecting(cfg: Config) -> Collecting:

@@ -29,10 +29,8 @@ from penfac.algos.networks import (
     running_inputs,
 )
 from penfac.algos.online_config import (
-    Config,
     Numbers,
     Plan,
-    check,
     collecting,
     numbers,
     plan,
@@ -298,9 +296,6 @@ CACLA = Algorithm(
     name="cacla",
     summary="online: toward an action that turned out better than expected",
     section="Sec. 3.1",
-    presets="online",
-    config=Config,
-    check=check,
     collecting=collecting,
     plan=plan,
     numbers=numbers,
@@ -308,26 +303,22 @@ CACLA = Algorithm(
     mu=mu,
     update=update,
     acting=acting,
-    overrides={"actor_update": "cacla"},
 )
 
 CAC = CACLA._replace(
     name="cac",
     summary="online: CACLA, as far as the temporal difference says",
     section="Sec. 3.2",
-    overrides={"actor_update": "cac"},
 )
 
 SPG = CACLA._replace(
     name="spg",
     summary="online: toward better actions and away from worse ones",
     section="Sec. 2",
-    overrides={"actor_update": "spg"},
 )
 
 DPG = CACLA._replace(
     name="dpg",
     summary="online: up the gradient of Q in the action",
     section="Sec. 2",
-    overrides={"actor_update": "dpg"},
 )

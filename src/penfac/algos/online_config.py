@@ -1,8 +1,6 @@
 """CACLA, CAC, SPG and DPG, one step at a time, as values of one config."""
 
-import math
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,103 +13,10 @@ from penfac.core.actor import ACTOR_RULES, ActorRule
 from penfac.core.noise import Exploration
 from penfac.errors import ConfigError
 from penfac.policy import Tiling
-from penfac.settings.configs import Range, check_layers, check_ranges
+from penfac.settings.online import Config
 from penfac.types import EnvSpec
 
 Scalar = Float[Array, ""]
-
-
-@dataclass(frozen=True)
-class Config:
-    """The defaults are the preset `tuned`; D numbers are in docs/deviations.md."""
-
-    # returns
-    gamma: float = 0.99
-    time_limit: Literal["bootstrap", "terminal"] = "bootstrap"  # D8
-
-    # actor
-    actor_update: Literal["cacla", "cac", "spg", "dpg"] = "cacla"
-    actor_lr: float = 1e-4
-
-    # critic: V; with dpg a Q of compatible features upon it, or a network
-    q: Literal["compatible", "network"] = "compatible"
-    spg_critic: Literal["v", "compatible"] = "v"  # of spg: as CACLA's, or DPG's Q
-    critic_lr: float = 1e-3
-    q_lr: float = 1e-3  # of the compatible features
-
-    # steps
-    optimiser: Literal["adam", "sgd"] = "adam"
-    adam_b1: float = 0.0
-    adam_b2: float = 0.999
-
-    # exploration
-    exploration: Literal["truncated", "clipped", "gaussian"] = "truncated"  # D7
-    sigma: float = 0.2
-    sigma_end: float | None = None  # annealed to this over the run; none: constant
-
-    # features and networks
-    features: Literal["observation", "tiles"] = "observation"
-    tilings: int = 8
-    tiles: int = 8  # a side of each grid
-    tile_memory: int = 4096  # features; grids that need more share them by hashing
-    tile_low: float = -5.0  # the side of the box that is tiled, for a component that
-    tile_high: float = 5.0  # ... the environment gives no bounds for
-    tile_box: tuple[
-        float, ...
-    ] = ()  # low and high of each component instead of all that
-    actor_hidden: tuple[int, ...] = (64, 64)  # none: linear in the features
-    critic_hidden: tuple[int, ...] = (64, 64)
-    activation: Literal["leaky_relu", "relu", "tanh"] = "leaky_relu"
-    actor_output: Literal["tanh", "linear"] = "tanh"
-    init: Literal["orthogonal", "small", "uniform"] = "orthogonal"
-    normalise: Literal["running", "none"] = "running"
-    obs_clip: float = 5.0  # of the running normaliser, in standard deviations
-
-    # how it runs
-    worlds: int = 1  # an update is one step of each
-    rounds: int = 1000  # updates before progress is told
-
-
-RANGES = {
-    "gamma": Range(0, 1, "the paper uses 0.99"),
-    "actor_lr": Range(0, 1e3, open_low=True),
-    "critic_lr": Range(0, 1e3, open_low=True),
-    "q_lr": Range(0, 1e3, open_low=True),
-    "adam_b1": Range(0, 0.999999),
-    "adam_b2": Range(0, 0.9999999),
-    "sigma": Range(1e-6, 100, "a standard deviation; actions span [-1, 1]"),
-    "sigma_end": Range(1e-6, 100, "a standard deviation; actions span [-1, 1]"),
-    "tilings": Range(1, 1024),
-    "tiles": Range(1, 1024),
-    "tile_memory": Range(1, 10**8),
-    "obs_clip": Range(0, open_low=True),
-    "worlds": Range(1, 10**6),
-    "rounds": Range(1, 10**7),
-}
-
-
-def check(cfg: Config) -> None:
-    """Refuse what cannot be meant."""
-    check_ranges(cfg, RANGES)
-    check_layers(cfg, "actor_hidden", "critic_hidden")
-    if not -math.inf < cfg.tile_low < cfg.tile_high < math.inf:
-        raise ConfigError(
-            f"tile_low = {cfg.tile_low}: needs to be below tile_high = {cfg.tile_high}"
-        )
-    sides = list(zip(cfg.tile_box[::2], cfg.tile_box[1::2], strict=False))
-    if len(cfg.tile_box) % 2 or not all(-math.inf < a < b < math.inf for a, b in sides):
-        raise ConfigError(
-            f"tile_box = {list(cfg.tile_box)}: needs low,high of each component in turn"
-        )
-    if cfg.features == "tiles" and cfg.normalise == "running":
-        raise ConfigError(
-            "normalise = running: tiles would move under what was learned; "
-            "needs normalise = none"
-        )
-    if cfg.features == "tiles" and cfg.actor_update == "dpg" and cfg.q == "network":
-        raise ConfigError(
-            "q = network: tiles are features of a state alone; compatible"
-        )
 
 
 def collecting(cfg: Config) -> Collecting:

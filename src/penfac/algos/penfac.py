@@ -43,11 +43,8 @@ from penfac.algos.networks import (
 )
 from penfac.algos.penfac_actor import Around, begun, fit_actor, next_beta
 from penfac.algos.penfac_config import (
-    EARLIER,
-    Config,
     Numbers,
     Plan,
-    check,
     collecting,
     numbers,
     plan,
@@ -243,9 +240,6 @@ PENFAC = Algorithm(
     name="penfac",
     summary="fitted actor-critic with the CAC update inside a trust region",
     section="Sec. 5.2",
-    presets="penfac",
-    config=Config,
-    check=check,
     collecting=collecting,
     plan=plan,
     numbers=numbers,
@@ -254,7 +248,6 @@ PENFAC = Algorithm(
     update=update,
     acting=acting,
     settled=settled,
-    earlier_settings=EARLIER,
     earlier_arrays={  # `running_init(1)`; an import computes nothing
         "state.returned.seen": np.zeros((), np.float32),
         "state.returned.mean": np.zeros(1, np.float32),
@@ -266,5 +259,4 @@ NFAC = PENFAC._replace(
     name="nfac",
     summary="fitted actor-critic with the CACLA update, no trust region",
     section="Sec. 3.3",
-    overrides={"actor_update": "cacla", "trust_region": False},
 )

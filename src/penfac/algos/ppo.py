@@ -30,10 +30,8 @@ from penfac.algos.networks import (
     value,
 )
 from penfac.algos.ppo_config import (
-    Config,
     Numbers,
     Plan,
-    check,
     collecting,
     numbers,
     plan,
@@ -291,9 +289,6 @@ PPO = Algorithm(
     name="ppo",
     summary="clipped policy ratios on a Gaussian policy, its mean judged too",
     section="Sec. 6.1",
-    presets="ppo",
-    config=Config,
-    check=check,
     collecting=collecting,
     plan=plan,
     numbers=numbers,
@@ -303,5 +298,4 @@ PPO = Algorithm(
     acting=acting,
     spread=spread,
     modes=("mean", "mean-of-15", "sampled"),
-    earlier_settings={"clip_action": True},
 )

@@ -23,11 +23,11 @@ import optax
 
 from penfac.algos import ALGORITHMS
 from penfac.algos.nets import mlp
-from penfac.algos.penfac import Config
 from penfac.engines.base import Counters, Job, moment
 from penfac.engines.host import HostEngine
 from penfac.envs.gym import EnvOptions
 from penfac.rollout.packing import pack
+from penfac.settings.penfac import Config
 from penfac.types import EnvSpec, Transitions
 
 ENV = "HalfCheetah-v5"

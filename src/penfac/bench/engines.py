@@ -15,7 +15,6 @@ import numpy as np
 
 import penfac.envs  # noqa: F401  registers the ids
 from penfac.algos import ALGORITHMS
-from penfac.algos.penfac import Config
 from penfac.engines.base import Counters, Job
 from penfac.engines.host import HostEngine
 from penfac.envs.gym import EnvOptions
@@ -23,6 +22,7 @@ from penfac.envs.roboschool.cpu import CpuEngine, Worlds
 from penfac.envs.roboschool.drag import drag
 from penfac.envs.roboschool.task import make_task
 from penfac.machine import usable_cores
+from penfac.settings.penfac import Config
 
 ROBOTS = ("Hopper", "HalfCheetah", "Humanoid")
 MANY, FEW = 64, 5

@@ -6,7 +6,8 @@ from typing import Any
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError, PenfacError
 from penfac.settings import presets
-from penfac.settings.configs import from_values, known_fields, to_values
+from penfac.settings.configs import from_values, to_values
+from penfac.settings.declaration import known_fields
 
 
 def algorithms() -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ import typer
 
 from penfac.cli.app import Json, app, reply
 from penfac.errors import ConfigError, StorageError
-from penfac.settings.configs import nearest
+from penfac.settings.suggest import nearest
 
 
 @app.command()

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from penfac.envs.mujoco_warnings import hear_mujoco
 from penfac.errors import ConfigError, EnvironmentFault
 from penfac.policy import ActionScale
-from penfac.settings.configs import nearest
+from penfac.settings.suggest import nearest
 from penfac.types import EnvSpec
 
 EXTRAS = {  # id fragment -> (module to import first, extra that brings it)

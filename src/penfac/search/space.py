@@ -11,7 +11,9 @@ import numpy as np
 from penfac.algos.base import Algorithm
 from penfac.errors import ConfigError
 from penfac.settings import presets
-from penfac.settings.configs import from_values, known_fields, unknown_key
+from penfac.settings.configs import check as check_config
+from penfac.settings.configs import from_values, unknown_key
+from penfac.settings.declaration import known_fields
 
 Space = dict[
     str, Any
@@ -99,7 +101,7 @@ def draw(
         drawn = {key: draw_one(random, values) for key, values in space.items()}
         cfg = from_values(algo.config, base | drawn)
         try:
-            algo.check(cfg)
+            check_config(cfg)
         except ConfigError:
             continue  # each value may be, but not all of them together
         if cfg not in found:

@@ -1,23 +1,15 @@
 """Text to config: parse, check, suggest. Nothing here knows an algorithm."""
 
-import difflib
 import math
 import types
 import typing
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, Literal
 
 from penfac.errors import ConfigError
-
-
-class Range(typing.NamedTuple):
-    """The numbers a field accepts; `hint` tells what others use."""
-
-    low: float = -math.inf
-    high: float = math.inf
-    hint: str = ""
-    open_low: bool = False  # the low end itself is not accepted
-
+from penfac.settings.declaration import declared, known_fields
+from penfac.settings.suggest import did_you_mean
 
 SCALES = {"k": 1_000, "m": 1_000_000}
 ROUNDING = 1e-12  # of a number that is scaled
@@ -67,22 +59,8 @@ def parse_value(key: str, text: str, kind: Any) -> Any:
         raise ConfigError(f"{key} = {text}: {error}") from None
 
 
-def known_fields(cls: type) -> dict[str, Any]:
-    """Field name -> annotated type."""
-    hints = typing.get_type_hints(cls)
-    return {f.name: hints[f.name] for f in fields(cls)}
-
-
-def nearest(word: str, candidates: typing.Iterable[str], n: int = 3) -> list[str]:
-    """The closest known words, case aside."""
-    lower = {c.lower(): c for c in candidates}
-    found = difflib.get_close_matches(word.lower(), lower, n=n, cutoff=0.4)
-    return [lower[f] for f in found]
-
-
-def unknown_key(key: str, known: typing.Iterable[str]) -> ConfigError:
-    close = nearest(key, known, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+def unknown_key(key: str, known: Iterable[str]) -> ConfigError:
+    hint = did_you_mean(key, known)
     return ConfigError(
         f"{key}: no such setting{hint} (`penfac presets` lists them all)"
     )
@@ -161,27 +139,14 @@ def check_type(key: str, value: Any, kind: Any) -> None:
         raise ConfigError(f"{key} = {value!r}: must be of type {name}")
 
 
-def check_ranges(cfg: Any, ranges: dict[str, Range]) -> None:
-    """Each number inside its range, NaN never."""
-    for key, bound in ranges.items():
-        value = getattr(cfg, key)
-        if value is None:
+def check(cfg: Any) -> None:
+    """Refuse a number out of its range, and settings that do not go together."""
+    for key, setting in declared(type(cfg)).items():
+        value, within = getattr(cfg, key), setting.within
+        if within is None or value is None:
             continue
-        above = value > bound.low if bound.open_low else value >= bound.low
-        if not (above and value <= bound.high):  # false for NaN too
-            low = (
-                f"above {bound.low:g}" if bound.open_low else f"at least {bound.low:g}"
-            )
-            rule = (
-                low if bound.high == math.inf else f"{low} and at most {bound.high:g}"
-            )
-            hint = f" ({bound.hint})" if bound.hint else ""
-            raise ConfigError(f"{key} = {value}: must be {rule}{hint}")
-
-
-def check_layers(cfg: Any, *keys: str) -> None:
-    """Networks of a size that exists."""
-    for key in keys:
-        for size in getattr(cfg, key):
-            if not 1 <= size <= 65536:
-                raise ConfigError(f"{key} = {size}: a layer must have 1 to 65536 units")
+        for number in value if isinstance(value, tuple) else (value,):
+            if not within.holds(number):
+                hint = f" ({setting.hint})" if setting.hint else ""
+                raise ConfigError(f"{key} = {number}: must be {within.rule()}{hint}")
+    cfg.check_together()

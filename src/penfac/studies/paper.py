@@ -11,7 +11,8 @@ from typing import Any
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError
 from penfac.settings import presets
-from penfac.settings.configs import known_fields, nearest
+from penfac.settings.declaration import known_fields
+from penfac.settings.suggest import nearest
 from penfac.studies.appendix import critic_error, dimensions
 from penfac.studies.arms import (
     CHEETAH,

@@ -11,7 +11,7 @@ from typing import Any
 
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError
-from penfac.settings.configs import nearest
+from penfac.settings.suggest import nearest
 from penfac.studies import claims
 from penfac.studies.claims import Claim
 from penfac.training.request import check_arm

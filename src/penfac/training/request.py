@@ -24,7 +24,9 @@ from penfac.machine import usable_cores
 from penfac.runs.folder import FORMAT as RUN_FORMAT
 from penfac.runs.folder import NAMES
 from penfac.settings import presets
-from penfac.settings.configs import from_values, nearest, to_values
+from penfac.settings.configs import check, from_values, to_values
+from penfac.settings.registry import SETTINGS
+from penfac.settings.suggest import did_you_mean
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "optax", "gymnasium", "mujoco")
 MAX_SEED = 2**32 - 1
@@ -55,14 +57,13 @@ class Request:
 def resolve(request: Request) -> dict[str, Any]:
     """Check everything that can be checked without building an environment."""
     if request.algo not in ALGORITHMS:
-        close = nearest(request.algo, ALGORITHMS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(request.algo, ALGORITHMS)
         raise ConfigError(f"--algo {request.algo}: no such algorithm{hint}")
     algo = ALGORITHMS[request.algo]
     values = presets.preset(algo.presets, request.preset, request.env)
     settings = values | dict(algo.overrides) | request.settings
     cfg = from_values(algo.config, settings)
-    algo.check(cfg)
+    check(cfg)
     arms = {} if request.arms is None else {"arms": resolve_arms(request, settings)}
     check_numbers(request)
     check_id(request.env)
@@ -94,7 +95,7 @@ def resolve_arms(
         try:
             check_arm(name)
             cfg = from_values(algo.config, settings | own)
-            algo.check(cfg)
+            check(cfg)
         except ConfigError as error:
             raise ConfigError(f"--arms: [{name}]: {error}") from None
         values = to_values(cfg)
@@ -173,7 +174,8 @@ def choose_engine(request: Request) -> str:
 
 def completed(algo: Algorithm, config: dict[str, Any]) -> dict[str, Any]:
     """A config as a file has it; behind it the settings that an earlier version had not."""
-    return config | {k: v for k, v in algo.earlier_settings.items() if k not in config}
+    earlier = SETTINGS[algo.name].earlier
+    return config | {k: v for k, v in earlier.items() if k not in config}
 
 
 def check_document(file: Path, document: dict[str, Any]) -> None:
@@ -212,11 +214,11 @@ def check_document(file: Path, document: dict[str, Any]) -> None:
         )
         algo = ALGORITHMS[document["algo"]]
         document["config"] = completed(algo, document["config"])
-        algo.check(from_values(algo.config, document["config"]))
+        check(from_values(algo.config, document["config"]))
         for name, values in document.get("arms", {}).items():
             check_arm(name)
             document["arms"][name] = values = completed(algo, values)
-            algo.check(from_values(algo.config, values))
+            check(from_values(algo.config, values))
     except (TypeError, ValueError, AttributeError) as error:
         raise ConfigError(f"{file}: was edited ({error})") from error
     except ConfigError as error:

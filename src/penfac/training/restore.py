@@ -9,6 +9,7 @@ from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Engine
 from penfac.errors import ConfigError, CorruptFile
 from penfac.runs.recorder import Recorder
+from penfac.settings.registry import SETTINGS
 from penfac.training.request import completed, differences, identity, versions
 
 Note = Callable[[str], None]  # a line for whoever watches
@@ -54,7 +55,7 @@ def place(
         note(f"skipped a damaged checkpoint: {complaint}")
     with ours(recorder.folder.path):
         algo, then = ALGORITHMS[recorder.document["algo"]], meta["identity"]
-        if algo.earlier_settings.keys() - then["config"].keys():
+        if SETTINGS[algo.name].earlier.keys() - then["config"].keys():
             then = then | {"config": completed(algo, then["config"])}
             arrays = dict(algo.earlier_arrays) | arrays
         changed = differences(then, identity(recorder.document))

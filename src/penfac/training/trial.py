@@ -33,7 +33,7 @@ from penfac.runs.folder import (
 )
 from penfac.runs.learners import documents, learner_document, learners_of
 from penfac.runs.recorder import Recorder
-from penfac.settings.configs import from_values
+from penfac.settings.configs import check, from_values
 from penfac.training.events import Limits, Listener, Outcome, Trial
 from penfac.training.interruption import Interruption, Watchdog
 from penfac.training.request import (
@@ -236,7 +236,7 @@ def engine_for(
     algo = ALGORITHMS[document["algo"]]
     own = [from_values(algo.config, r.document["config"]) for r in recorders]
     for cfg in dict.fromkeys(own):
-        algo.check(cfg)
+        check(cfg)
     job = Job(
         algo=algo,
         cfg=own[0],

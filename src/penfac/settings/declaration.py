@@ -1,0 +1,107 @@
+"""How a config declares a setting: default, range, meaning, and what the setting changes.
+
+    lam: float = traced(0.9, "[0, 1]", hint="Table 2 keeps 0.9", means="lambda of returns")
+
+`traced` settings enter a compiled program as numbers, so learners that differ in them
+share it. `shapes` settings are part of the program itself. `collects` settings say how
+the batch of an update is collected.
+"""
+
+import functools
+import math
+import re
+import typing
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, NamedTuple, TypeVar
+
+T = TypeVar("T")
+UNCHANGED = object()  # an earlier version had the setting, with the same default
+
+
+class Interval(NamedTuple):
+    """The numbers a setting accepts."""
+
+    low: float
+    high: float
+    open_low: bool
+    open_high: bool
+
+    def holds(self, number: float) -> bool:
+        """False for NaN too."""
+        above = number > self.low if self.open_low else number >= self.low
+        below = number < self.high if self.open_high else number <= self.high
+        return above and below
+
+    def rule(self) -> str:
+        """The interval in words; an infinite end needs none, but may exclude infinity."""
+        parts = []
+        if self.low > -math.inf:
+            parts.append(f"{'above' if self.open_low else 'at least'} {self.low:g}")
+        if self.high < math.inf:
+            parts.append(f"{'below' if self.open_high else 'at most'} {self.high:g}")
+        if math.inf in (self.high, -self.low) and self.open_high:
+            parts.append("finite")
+        return " and ".join(parts)
+
+
+def interval(text: str) -> Interval:
+    """`(0, inf]` as people write it: a round bracket leaves the end out."""
+    found = re.fullmatch(r"([\[(])(\S+), (\S+)([\])])", text)
+    if found is None:
+        raise ValueError(f"{text} is not an interval such as [0, 1]")
+    left, low, high, right = found.groups()
+    return Interval(float(low), float(high), left == "(", right == ")")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All that a declaration says beside the type and the default."""
+
+    role: Literal["traced", "shapes", "collects"]
+    within: Interval | None  # of a number, or of every number of a tuple
+    means: str  # one line for the documentation
+    hint: str = ""  # what others use, for error messages
+    none: float | str | None = None  # the number None stands for, or another setting
+    only: str = ""  # a switch; while it is off the setting counts as 0
+    earlier: Any = UNCHANGED  # the value in runs begun before the setting existed
+
+
+def declare(role: Any, default: T, within: str, means: str, **more: Any) -> T:
+    setting = Setting(role, interval(within) if within else None, means, **more)
+    # pyright sees the default's type, dataclass sees the field
+    return field(default=default, metadata={"setting": setting})  # type: ignore[return-value]
+
+
+def traced(default: T, within: str = "", *, means: str, **more: Any) -> T:
+    """A setting that enters the program as a number."""
+    return declare("traced", default, within, means, **more)
+
+
+def shapes(default: T, within: str = "", *, means: str, **more: Any) -> T:
+    """A setting that the program itself depends on."""
+    return declare("shapes", default, within, means, **more)
+
+
+def collects(default: T, within: str = "", *, means: str, **more: Any) -> T:
+    """A setting of how the batch of an update is collected."""
+    return declare("collects", default, within, means, **more)
+
+
+@functools.cache
+def declared(config: type) -> dict[str, Setting]:
+    """Setting name -> its declaration."""
+    return {f.name: f.metadata["setting"] for f in fields(config)}
+
+
+@functools.cache
+def known_fields(config: type) -> dict[str, Any]:
+    """Setting name -> annotated type."""
+    hints = typing.get_type_hints(config)
+    return {f.name: hints[f.name] for f in fields(config)}
+
+
+@functools.cache
+def earlier_settings(config: type) -> dict[str, Any]:
+    """What a run did that was begun before these settings existed."""
+    every = {name: setting.earlier for name, setting in declared(config).items()}
+    return {name: value for name, value in every.items() if value is not UNCHANGED}
