@@ -5,10 +5,16 @@ before anything of penfac is imported, so it comes first.
 """
 # ruff: noqa: E402
 
-import gc
 import os
 from pathlib import Path
 
+# One cache of compiled programs for all tests and the processes they start, kept between
+# runs: compiling is most of what a cold run costs.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "jax")
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 os.environ["JAX_PLATFORMS"] = "cpu"
 # two threads that factor matrices for MJX may wait for each other; see envs/roboschool/mjx
 os.environ["PJRT_NPROC"] = "1"
@@ -29,7 +35,14 @@ install_import_hook(
 import hypothesis
 import jax
 import pytest
+from jax._src.lru_cache import LRUCache
 from tests.small_learners import NOW, SPEC, make_batch, make_learner
+from tests.worker_memory import (  # noqa: F401
+    few_programs,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 
 from penfac.algos import penfac as algorithm
 from penfac.types import EnvSpec, Transitions
@@ -37,18 +50,17 @@ from penfac.types import EnvSpec, Transitions
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
 
-MOST_MAPS = 20_000  # Linux lets a process have 65 530
+
+def write_whole(self, key: str, value: bytes) -> None:
+    """Write an entry of the compilation cache under another name, then rename it: another
+    process that reads meanwhile sees all of it or nothing."""
+    path = Path(self.path) / f"{key}-cache"
+    unfinished = path.with_name(f"{key}-{os.getpid()}")
+    unfinished.write_bytes(value)
+    unfinished.replace(path)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def few_programs():
-    """Every compiled program maps pieces of memory, and a process that runs out of them is
-    aborted: what earlier modules compiled goes in time."""
-    yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
-        jax.clear_caches()
-        gc.collect()
+LRUCache.put = write_whole
 
 
 @pytest.fixture

@@ -3,11 +3,9 @@
 from pathlib import Path
 
 import gymnasium
-import jax
 import numpy as np
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
-from tests.faults.commands import COMPILATIONS, command
+from tests.faults.commands import command
 from tests.full_batch import FULL_BATCH, options
 
 import penfac
@@ -59,17 +57,9 @@ class Dictionary(Rail):
 
 @pytest.fixture
 def own_folder(tmp_path, monkeypatch):
-    """Runs go to a folder of the test's own; what was compiled once is kept."""
+    """Runs go to a folder of the test's own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(own, "_HOLDERS", {})  # names are given anew
-    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
-    before = {name: getattr(jax.config, name) for name in names}
-    for name, value in zip(names, (str(COMPILATIONS), 0.0), strict=True):
-        jax.config.update(name, value)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
 
 
 def small(env="Pendulum-v1", **more) -> penfac.PeNFAC:

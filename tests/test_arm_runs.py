@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.commands import command, status
-from tests.faults.conftest import in_own_folder, keep_compilations  # noqa: F401
+from tests.faults.conftest import in_own_folder  # noqa: F401
 from tests.small_runs import (
     ARMS,
     LQR,
@@ -34,7 +34,7 @@ def train_arms(*more: object, arms=ARMS, name: str = "test", seeds: object = 2):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, keep_compilations):  # noqa: F811
+def whole(tmp_path_factory):
     """Two arms of two seeds, in one go: the folder, and what --json said."""
     home = tmp_path_factory.mktemp("whole")
     file = write_arms(home / "arms.toml", ARMS)

@@ -20,7 +20,7 @@ from tests.faults.commands import (
     same_end,
     status,
 )
-from tests.faults.conftest import in_own_folder, keep_compilations  # noqa: F401
+from tests.faults.conftest import in_own_folder  # noqa: F401
 from tests.small_runs import (
     ARMS,
     LQR,
@@ -39,7 +39,7 @@ OUT = Path("out")
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory, keep_compilations):  # noqa: F811
+def pair(tmp_path_factory):
     """The same two arms of two seeds as folders and as a bundle: (run, file)."""
     home = tmp_path_factory.mktemp("pair")
     arms = write_arms(home / "arms.toml", ARMS)

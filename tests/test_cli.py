@@ -21,7 +21,7 @@ from tests.faults.commands import (
     seed_folders,
     status,
 )
-from tests.faults.conftest import in_own_folder, keep_compilations  # noqa: F401
+from tests.faults.conftest import in_own_folder  # noqa: F401
 
 from penfac.runs.folder import read_csv
 

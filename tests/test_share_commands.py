@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.faults.commands import command
-from tests.faults.conftest import keep_compilations  # noqa: F401
 from tests.small_runs import LQR
 
 from penfac.export import compiled

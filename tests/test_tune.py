@@ -21,7 +21,7 @@ from tests.faults.commands import (
     start,
     status,
 )
-from tests.faults.conftest import in_own_folder, keep_compilations  # noqa: F401
+from tests.faults.conftest import in_own_folder  # noqa: F401
 from tests.small_runs import LQR, ended_alike, learners, signal_at_update
 
 from penfac.algos import ALGORITHMS
@@ -386,7 +386,7 @@ TUNED = Path("runs/tune/penfac/test")
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory, keep_compilations):  # noqa: F811
+def searched(tmp_path_factory):
     """A search of four configs as one program: its folder, and what --json said."""
     home = tmp_path_factory.mktemp("searched")
     result = command(*ONE, "--out", home, "--name", "test", "--json")
@@ -583,7 +583,7 @@ def rows_of(folder: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory, keep_compilations):  # noqa: F811
+def undisturbed(tmp_path_factory):
     """A search on two processes, in one go."""
     home = tmp_path_factory.mktemp("undisturbed")
     marked = Marked()

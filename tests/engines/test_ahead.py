@@ -65,10 +65,23 @@ def test_a_run_has_the_same_bits(monkeypatch):
 
 
 def test_without_a_cache_nothing_is_compiled_ahead(monkeypatch):
+    monkeypatch.setattr(device, "remembered", lambda: False)
     engine = DeviceEngine(make_job(ENV, steps=STEPS), [3])
-    monkeypatch.setattr(engine.ahead, "compile", None)  # a call of it would fail
+    started = []
+    monkeypatch.setattr(engine.ahead, "compile", lambda *of: started.append(of))
     finish(engine, 1, never(STEPS))
-    assert engine.ahead.begun
+    assert started == []
+
+
+def test_with_a_cache_programs_are_compiled_ahead(monkeypatch):
+    monkeypatch.setattr(device, "remembered", lambda: True)
+    engine = DeviceEngine(make_job(ENV, steps=STEPS)._replace(eval_episodes=2), [3])
+    started = []
+    monkeypatch.setattr(
+        engine.ahead, "compile", lambda name, program: started.append(name)
+    )
+    finish(engine, 1, never(STEPS))
+    assert sorted(started) == ["advance", "mean"]
 
 
 def test_a_program_that_cannot_be_compiled_is_told_by_its_call():
@@ -78,5 +91,6 @@ def test_a_program_that_cannot_be_compiled_is_told_by_its_call():
 
     ahead = Ahead()
     ahead.compile("advance", Broken())
-    ahead.wait("advance")
+    ahead.wait("advance")  # the thread ends without a word: the call raises
+    assert "advance" not in ahead.threads
     ahead.wait("advance")  # and there is nothing to wait for now

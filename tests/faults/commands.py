@@ -15,9 +15,6 @@ from safetensors.numpy import load_file
 
 ROOT = Path(__file__).parents[2]
 BAD = "tests.faults.bad_envs:"
-COMPILATIONS = (
-    ROOT / ".pytest_cache" / f"jax-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-)
 # two updates of fifty steps: short, but every part of a run takes place; nothing anneals,
 # so that a run begins alike however long it will be
 TINY = [
@@ -67,13 +64,10 @@ def command(*argv: object) -> Result:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What a process of its own needs to find our environments and compiled programs."""
+    """What a process of its own needs to find our environments."""
     return os.environ | {
         "PYTHONPATH": str(ROOT),
         "JAX_PLATFORMS": "cpu",
-        "JAX_COMPILATION_CACHE_DIR": str(COMPILATIONS),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "OPENBLAS_NUM_THREADS": "1",
         **more,
     }

@@ -1,27 +1,8 @@
-"""Compiled programs are kept between tests and shared with the processes they start."""
+"""Every test of this folder runs in a folder of its own."""
 
 import tempfile
 
-import jax
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
-from tests.faults.commands import COMPILATIONS
-
-
-@pytest.fixture(scope="package", autouse=True)
-def keep_compilations():
-    settings = {
-        "jax_compilation_cache_dir": str(COMPILATIONS),
-        "jax_persistent_cache_min_compile_time_secs": 0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
-    before = {key: getattr(jax.config, key) for key in settings}
-    for key, value in settings.items():
-        jax.config.update(key, value)
-    yield
-    for key, value in before.items():
-        jax.config.update(key, value)
-    compilation_cache.reset_cache()
 
 
 @pytest.fixture(autouse=True)

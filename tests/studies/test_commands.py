@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.commands import command, command_alone
-from tests.faults.conftest import in_own_folder, keep_compilations  # noqa: F401
+from tests.faults.conftest import in_own_folder  # noqa: F401
 from tests.studies.small_study import LQR, SETTINGS
 from tests.studies.study_folders import snapshot
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.commands import BAD, command, environment, status
-from tests.faults.conftest import in_own_folder, keep_compilations  # noqa: F401
+from tests.faults.conftest import in_own_folder  # noqa: F401
 from tests.small_runs import ended_alike, left
 from tests.studies.small_study import LQR, SETTINGS, run_study, small
 from tests.studies.study_folders import (
@@ -42,7 +42,7 @@ def as_tests(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, keep_compilations):  # noqa: F811
+def whole(tmp_path_factory):
     """A study that nobody disturbed, run here."""
     home = tmp_path_factory.mktemp("whole") / "study"
     with pytest.MonkeyPatch.context() as patch:

@@ -6,7 +6,6 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.faults.conftest import keep_compilations  # noqa: F401
 from tests.small_runs import ended_alike
 from tests.studies.marked import HOME, Driven, rows, undisturbed, wait_until
 from tests.studies.study_folders import run_folders, updates_once
