@@ -1,35 +1,79 @@
-"""The command line itself: errors become one line and an exit code, answers are told."""
+"""The command line itself: commands join it, errors become one line and an exit code."""
 
 import json
 import os
 import sys
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NoReturn
 
 import typer
 
+from penfac.cli.groups import spread
+from penfac.cli.help import Command, Group
 from penfac.errors import PenfacError
 
 app = typer.Typer(
+    cls=Group,
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Learn deterministic controllers by following the sign of the advantage.",
+    epilog="penfac train --env Pendulum-v1 -n 300k\n"
+    "penfac COMMAND --help                   the options of a command",
 )
 
-DEFAULT_ENV = "RoboschoolHalfCheetah-v2"
+Answer = tuple[Callable[[Any], Any], Callable[[Any], None]]  # as JSON, and as text
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        import penfac
+
+        print(penfac.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def penfac_(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and exit.",
+            is_eager=True,
+            callback=print_version,
+        ),
+    ] = False,
+) -> None:
+    """Learn deterministic controllers by following the sign of the advantage."""
+
+
+def command(
+    parent: typer.Typer, name: str | None = None, *, group: str = "", examples: str = ""
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Add a command to `parent`, with a group on the first screen and examples."""
+
+    def add(function: Callable[..., int]) -> Callable[..., int]:
+        parent.command(
+            name or function.__name__.rstrip("_"),
+            cls=Command,
+            epilog=examples,
+            rich_help_panel=group or None,
+        )(spread(function))
+        return function
+
+    return add
 
 
 def main() -> NoReturn:
-    """Run a command; whatever fails becomes one line and the right exit code."""
+    """Run a command; a failure becomes one line on stderr and an exit code."""
     try:
         code = app(standalone_mode=False, prog_name="penfac")
         sys.exit(code if isinstance(code, int) else 0)
     except PenfacError as error:
-        leave(str(error), error.exit_code)
+        fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        leave("interrupted", 130)
+        fail("interrupted", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
@@ -37,64 +81,57 @@ def main() -> NoReturn:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error)
             sys.exit(2)
-        if hasattr(error, "format_message"):  # the command line's own usage errors
+        if hasattr(error, "format_message"):  # a usage error that typer found
             where = getattr(getattr(error, "ctx", None), "command_path", "penfac")
             message = f"{error.format_message().rstrip('.')} (see {where} --help)"  # type: ignore[attr-defined]
-            leave(message, 2)
+            fail(message, 2)
         raise
 
 
-def leave(message: str, code: int) -> NoReturn:
-    print(f"penfac: {' '.join(message.split())}", file=sys.stderr)
+def fail(message: str, code: int) -> NoReturn:
+    print_error(message)
     sys.exit(code)
 
 
-StopAfter = Annotated[
-    str | None, typer.Option(help="Stop in time and save: 90s, 9m, 2h.")
-]
-CheckpointEvery = Annotated[str, typer.Option(help="Time between two checkpoints.")]
-EnvTimeout = Annotated[
-    str, typer.Option(help="A call of the environment may last this long.")
-]
-Slice = Annotated[
-    str | None,
-    typer.Option("--slice", help="So many learners share a program on a device."),
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document, nothing else.")
-]
-Run = Annotated[Path, typer.Argument(help="A run folder.")]
+def print_error(message: str) -> None:
+    print(f"penfac: {' '.join(message.split())}", file=sys.stderr)
 
 
-def follow(go: Any, as_json: bool, told: Any = None) -> int:
-    """Run something with someone watching; its outcome is the last thing said."""
+def follow(work: Callable[[Any], Any], as_json: bool, answer: Answer) -> int:
+    """Run `work` with a listener on the terminal, then print its outcome."""
     from penfac import terminal
-    from penfac.cli import answers
 
-    document, show = told or answers.OUTCOME
     listener = terminal.listener(quiet=as_json)
     try:
         with terminal.nothing_else_said(as_json):
-            outcome = go(listener)
+            outcome = work(listener)
     finally:
         listener.close()
+    return print_outcome(outcome, getattr(outcome, "errors", {}), as_json, answer)
+
+
+def print_outcome(
+    outcome: Any, errors: Mapping[Any, str], as_json: bool, answer: Answer
+) -> int:
+    """Print an outcome and the errors of its learners; return its exit code."""
+    as_document, show = answer
     if as_json:
-        print(json.dumps(document(outcome), indent=2))
+        print(json.dumps(as_document(outcome), indent=2))
     else:
         show(outcome)
-    for who, error in getattr(outcome, "errors", {}).items():
-        print(f"penfac: {who}: {' '.join(error.split())}", file=sys.stderr)
+    for who, error in errors.items():
+        print_error(f"{who}: {error}")
     return outcome.exit_code
 
 
-def reply(as_json: bool, work: Any, show: Any) -> int:
-    """Answer with what `work` found: as JSON, or as `show` prints it."""
+def reply(as_json: bool, work: Callable[[], Any], show: Callable[[Any], None]) -> int:
+    """Print what `work` returns: as JSON, or as `show` prints it."""
     from penfac import terminal
 
     with terminal.nothing_else_said(as_json):
-        found = work()
+        result = work()
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(result, indent=2))
     else:
-        show(found)
+        show(result)
     return 0

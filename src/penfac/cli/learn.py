@@ -1,298 +1,214 @@
-"""Commands that learn: train, tune, resume; and runs as files."""
+"""Commands that learn: train, tune and resume."""
 
-import shlex
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from penfac.cli.app import (
-    DEFAULT_ENV,
-    CheckpointEvery,
-    EnvTimeout,
+from penfac.cli import arguments
+from penfac.cli.app import app, command, follow
+from penfac.cli.arguments import if_given, whole
+from penfac.cli.options import (
+    PLACE,
+    Environment,
+    EvalEpisodes,
+    Evaluation,
     Json,
-    Run,
-    Slice,
-    StopAfter,
-    app,
-    follow,
-    reply,
-)
-from penfac.cli.arguments import (
-    at_once,
-    bounds,
-    check_place,
-    duration,
-    env_arguments,
-    seed_list,
-    timeout,
-    whole,
+    Learner,
+    Place,
+    Process,
+    Search,
+    Seeds,
+    Steps,
+    Stopping,
 )
 from penfac.errors import ConfigError
 
-# what train and tune both ask
-Env = Annotated[str, typer.Option(help="A Gymnasium id; module:Id for your own.")]
-Algo = Annotated[str, typer.Option(help="See `penfac algos`.")]
-Settings = Annotated[
-    list[str], typer.Option("--set", help="key=value, as often as needed.")
-]
-Name = Annotated[str | None, typer.Option(help="The folder's name; default ENV_k.")]
-On = Annotated[str, typer.Option(help="auto, cpu or device.")]
 
+@dataclass
+class Learners(Learner):
+    """What to learn."""
 
-@app.command()
-def train(
-    env: Env = DEFAULT_ENV,
-    algo: Algo = "penfac",
-    steps: Annotated[
-        str, typer.Option("-n", "--steps", help="Environment steps.")
-    ] = "1e6",
-    seed: Annotated[str, typer.Option(help="One seed.")] = "0",
-    seeds: Annotated[str | None, typer.Option(help="Many: 8, 10-19 or 3,5,8.")] = None,
-    preset: Annotated[
-        str, typer.Option(help="See `penfac presets ALGO`; or a .toml file.")
-    ] = "tuned",
-    set_: Settings = [],  # noqa: B006  typer's way
     arms: Annotated[
         str | None,
-        typer.Option(help="Several configs at once: ablation, parts, or a .toml file."),
-    ] = None,
-    eval_every: Annotated[
-        str | None, typer.Option(help="Steps; default a twentieth.")
-    ] = None,
-    eval_episodes: Annotated[
-        str, typer.Option(help="Episodes of mu an evaluation.")
-    ] = "10",
+        Option(
+            metavar="NAME",
+            help="Train several configurations: ablation, parts, or a .toml file.",
+        ),
+    ] = None
+
+    def asked(self) -> dict[str, Any]:
+        from penfac.settings import presets
+
+        return super().asked() | {
+            "arms": if_given(lambda name, _: presets.arms(name), self.arms, "--arms"),
+            "distinct": self.arms is not None and not self.arms.endswith(".toml"),
+        }
+
+
+@dataclass
+class Budget:
+    """How long, with which seeds."""
+
+    steps: Steps = "1e6"
+    seed: Annotated[str, Option(metavar="N", help="Seed of a single run.")] = "0"
+    seeds: Seeds = None
+
+    def asked(self) -> dict[str, Any]:
+        steps = whole(self.steps, "--steps")
+        if self.seeds is None:
+            return {"steps": steps, "seeds": (whole(self.seed, "--seed"),)}
+        return {"steps": steps, "seeds": arguments.seed_list(self.seeds)}
+
+
+@dataclass
+class RunEvaluation(Evaluation):
+    """Evaluation."""
+
+    eval_episodes: EvalEpisodes = "10"
     eval_protocol: Annotated[
         str,
-        typer.Option(help="steps; or authors: 1 episode every 20 training episodes."),
-    ] = "steps",
-    out: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
-    name: Name = None,
+        Option(
+            metavar="NAME",
+            help="steps, or authors: one episode after every 20 training episodes.",
+        ),
+    ] = "steps"
+
+    def asked(self) -> dict[str, Any]:
+        if self.eval_protocol == "steps":
+            return super().asked()
+        if self.eval_protocol != "authors":
+            raise ConfigError(
+                f"--eval-protocol {self.eval_protocol}: must be steps or authors"
+            )
+        every = super().asked()["eval_every"]
+        every = 20 if every is None else every
+        return {"eval_every": every, "eval_episodes": 1, "eval_unit": "episodes"}
+
+
+@dataclass
+class SearchEvaluation(Evaluation):
+    """Evaluation."""
+
+    eval_episodes: EvalEpisodes = "5"
+
+
+@command(
+    app,
+    group="Learn",
+    examples="""\
+penfac train --env Pendulum-v1 -n 300k
+penfac train --env RoboschoolHopper-v2 -n 1e6 --seeds 5
+penfac train --env your_package:YourEnv-v0 --set sigma=0.1 --set actor_hidden=32,32""",
+)
+def train(
+    learners: Learners,
+    budget: Budget,
+    evaluation: RunEvaluation,
+    environment: Environment,
+    place: Place,
+    process: Process,
     into: Annotated[
         Path | None,
-        typer.Option(help="Leave two files, not folders: see `penfac runs unpack`."),
-    ] = None,
-    on: On = "auto",
-    slice_: Slice = None,
-    stop_after: StopAfter = None,
-    checkpoint_every: CheckpointEvery = "15s",
-    max_episode_steps: Annotated[
-        str | None, typer.Option(help="A time limit of your own.")
-    ] = None,
-    action_bounds: Annotated[
-        str | None, typer.Option(help="LOW,HIGH for an unbounded action space.")
-    ] = None,
-    flatten_obs: Annotated[
-        bool, typer.Option(help="Join a dict of observations.")
-    ] = False,
-    env_arg: Annotated[
-        list[str], typer.Option("--env-arg", help="key=value for the environment.")
-    ] = [],  # noqa: B006
-    env_restarts: Annotated[
-        int, typer.Option(help="How often a broken world is replaced.")
-    ] = 0,
-    env_timeout: EnvTimeout = "5m",
-    json_: Json = False,
-) -> int:
-    """Learn a controller; leaves a run folder with policy, curve and checkpoints."""
-    from penfac.envs.gym import EnvOptions
-    from penfac.settings import presets
-    from penfac.training.events import Limits
-    from penfac.training.request import Request
-    from penfac.training.trial import start
-
-    if eval_protocol not in ("steps", "authors"):
-        raise ConfigError(f"--eval-protocol {eval_protocol}: is steps or authors")
-    check_place(on, name)
-    authors = eval_protocol == "authors"
-    every = None if eval_every is None else whole(eval_every, "--eval-every")
-    limit = max_episode_steps
-    request = Request(
-        env=env,
-        algo=algo,
-        preset=preset,
-        settings=parse_set(algo, set_),
-        arms=None if arms is None else presets.arms(arms),
-        distinct=arms is not None and not arms.endswith(".toml"),
-        steps=whole(steps, "--steps"),
-        seeds=seed_list(seed, seeds),
-        eval_every=20 if authors and every is None else every,
-        eval_episodes=1 if authors else whole(eval_episodes, "--eval-episodes"),
-        eval_unit="episodes" if authors else "steps",
-        options=EnvOptions(
-            max_episode_steps=None
-            if limit is None
-            else whole(limit, "--max-episode-steps"),
-            action_bounds=bounds(action_bounds),
-            flatten_obs=flatten_obs,
-            kwargs=env_arguments(env_arg),
+        Option(
+            metavar="FILE",
+            help="Write two files, a bundle, instead of run folders (`penfac runs "
+            "unpack` makes the folders).",
+            rich_help_panel=PLACE,
         ),
-        restarts=env_restarts,
-        on=on,
-        out=out,
-        name=name,
-    )
-    limits = Limits(
-        stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
-        checkpoint_every=duration(checkpoint_every, "--checkpoint-every"),
-        env_timeout=timeout(env_timeout),
-        command=shlex.join(["penfac", *sys.argv[1:]]),
-        at_once=at_once(slice_),
-    )
-    if into is None:
-        return follow(lambda listener: start(request, limits, listener), json_)
-    from penfac.training.bundle import start_into
-
-    return follow(lambda listener: start_into(into, request, limits, listener), json_)
-
-
-def parse_set(algo: str, pairs: list[str]) -> dict[str, Any]:
-    from penfac.algos import ALGORITHMS
-    from penfac.settings.configs import parse_settings
-
-    known = ALGORITHMS.get(
-        algo
-    )  # an unknown one is refused with the rest of the request
-    return parse_settings(known.config, pairs) if known else {}
-
-
-@app.command()
-def tune(
-    env: Env = DEFAULT_ENV,
-    algo: Algo = "penfac",
-    steps: Annotated[
-        str, typer.Option("-n", "--steps", help="Environment steps of a whole run.")
-    ] = "5e5",
-    configs: Annotated[int, typer.Option(help="So many, the preset among them.")] = 64,
-    halvings: Annotated[
-        int, typer.Option(help="So often the worse half goes, at 1/2, 1/4, ... steps.")
-    ] = 1,
-    seeds: Annotated[
-        str, typer.Option(help="first-last; apart from those you will report on.")
-    ] = "1000-1002",
-    space: Annotated[
-        str, typer.Option(help="default, paper (its tables), or a .toml file.")
-    ] = "default",
-    preset: Annotated[str, typer.Option(help="What the search starts from.")] = "tuned",
-    set_: Settings = [],  # noqa: B006
-    draw: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
-    eval_every: Annotated[
-        str | None, typer.Option(help="Steps; default a tenth.")
     ] = None,
-    eval_episodes: Annotated[
-        str, typer.Option(help="Episodes of mu an evaluation.")
-    ] = "5",
-    out: Annotated[Path, typer.Option(help="Where its folder goes.")] = Path("runs"),
-    name: Name = None,
-    on: On = "auto",
-    slice_: Slice = None,
-    processes: Annotated[
-        int | None, typer.Option(help="Without an accelerator; default one a core.")
-    ] = None,
-    stop_after: StopAfter = None,
     json_: Json = False,
 ) -> int:
-    """Search for better settings; leaves a table and a preset file of the best."""
+    """Train a controller.
+
+    The run folder holds the policy, its learning curve and checkpoints. Ctrl-C saves
+    and stops; `penfac resume` continues.
+    """
     from penfac.cli import answers
-    from penfac.search import halving as search
-    from penfac.training.events import Limits
+    from penfac.training import bundle, trial
     from penfac.training.request import Request
 
-    check_place(on, name)
+    groups = (learners, budget, evaluation, environment, place)
+    asked = {key: value for group in groups for key, value in group.asked().items()}
+    request, limits = Request(**asked), process.limits()
+    if into is None:
+        work = lambda listener: trial.start(request, limits, listener)  # noqa: E731
+    else:
+        work = lambda listener: bundle.start_into(into, request, limits, listener)  # noqa: E731
+    return follow(work, json_, answers.OUTCOME)
+
+
+@command(
+    app,
+    group="Learn",
+    examples="""\
+penfac tune --env RoboschoolHopper-v2 --configs 64
+penfac tune --algo ppo --space paper --halvings 2""",
+)
+def tune(
+    *,
+    learner: Learner,
+    search: Search,
+    steps: Steps = "5e5",
+    evaluation: SearchEvaluation,
+    place: Place,
+    stopping: Stopping,
+    json_: Json = False,
+) -> int:
+    """Search for better settings.
+
+    Trains many configurations and drops the worse half in rounds. Writes a table of
+    all of them and the best one as a preset file.
+    """
+    from penfac.cli import answers
+    from penfac.search import halving
+    from penfac.training.request import Request
+
     budget = whole(steps, "--steps")
-    request = Request(
-        env=env,
-        algo=algo,
-        preset=preset,
-        settings=parse_set(algo, set_),
-        steps=budget,
-        seeds=seed_list("0", seeds),
-        eval_every=max(1, budget // 10)
-        if eval_every is None
-        else whole(eval_every, "--eval-every"),
-        eval_episodes=whole(eval_episodes, "--eval-episodes"),
-        on=on,
-        out=out,
-        name=name,
-    )
-    wanted = search.Search(configs, halvings, space, draw, processes)
-    limits = Limits(
-        stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
-        command=shlex.join(["penfac", *sys.argv[1:]]),
-        at_once=at_once(slice_),
-        checkpoint_every=60.0,
-    )
-    go = lambda listener: search.start(request, wanted, limits, listener)  # noqa: E731
-    return follow(go, json_, answers.FOUND)
+    asked = learner.asked() | evaluation.asked() | place.asked()
+    if asked["eval_every"] is None:
+        asked["eval_every"] = max(1, budget // 10)
+    request = Request(**asked, steps=budget, seeds=search.seed_list())
+    wanted, limits = search.asked(), stopping.limits()
+    work = lambda listener: halving.start(request, wanted, limits, listener)  # noqa: E731
+    return follow(work, json_, answers.SEARCH)
 
 
-@app.command()
+@command(
+    app,
+    group="Learn",
+    examples="""\
+penfac resume runs/penfac/RoboschoolHopper-v2_1
+penfac resume runs/penfac/RoboschoolHopper-v2_1 -n 2e6""",
+)
 def resume(
-    run: Annotated[Path, typer.Argument(help="A run folder, or what --into left.")],
+    run: Annotated[
+        Path,
+        Argument(metavar="RUN", help="Run folder, folder of a search, or bundle."),
+    ],
+    process: Process,
     steps: Annotated[
-        str | None, typer.Option("-n", "--steps", help="A new, longer budget.")
+        str | None,
+        Option("-n", "--steps", metavar="N", help="A new, longer budget of each seed."),
     ] = None,
-    slice_: Slice = None,
-    stop_after: StopAfter = None,
-    checkpoint_every: CheckpointEvery = "15s",
-    env_timeout: EnvTimeout = "5m",
     json_: Json = False,
 ) -> int:
     """Continue a run exactly where it stopped."""
     from penfac.cli import answers
-    from penfac.search import halving as search
+    from penfac.search import halving
     from penfac.training import bundle, trial
-    from penfac.training.events import Limits
 
-    limits = Limits(
-        stop_after=None if stop_after is None else duration(stop_after, "--stop-after"),
-        checkpoint_every=duration(checkpoint_every, "--checkpoint-every"),
-        env_timeout=timeout(env_timeout),
-        command=shlex.join(["penfac", *sys.argv[1:]]),
-        at_once=at_once(slice_),
-    )
-    budget = None if steps is None else whole(steps, "--steps")
-    if search.is_search(run):
+    limits = process.limits()
+    budget = if_given(whole, steps, "--steps")
+    if halving.is_search(run):
         if steps is not None:
             raise ConfigError(
-                f"--steps {steps}: {run} is a search, its budget is fixed"
+                f"--steps {steps}: {run} is a search, whose steps are fixed; "
+                "start another with `penfac tune`"
             )
-        go = lambda listener: search.resume(run, limits, listener)  # noqa: E731
-        return follow(go, json_, answers.FOUND)
+        work = lambda listener: halving.resume(run, limits, listener)  # noqa: E731
+        return follow(work, json_, answers.SEARCH)
     go_on = bundle.resume_into if bundle.is_bundle(run) else trial.resume
-    return follow(lambda listener: go_on(run, limits, listener, budget), json_)
-
-
-runs = typer.Typer(no_args_is_help=True, help="Run folders as files, and back.")
-app.add_typer(runs, name="runs")
-
-
-@runs.command("unpack")
-def unpack(
-    file: Annotated[Path, typer.Argument(help="What --into left, either file.")],
-    out: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
-    json_: Json = False,
-) -> int:
-    """Make the run folders of a bundle, with curves and TensorBoard."""
-    from penfac.cli import answers
-    from penfac.training import bundle
-
-    return reply(
-        json_, lambda: {"run": str(bundle.unpack(file, out))}, answers.print_run
-    )
-
-
-@runs.command("pack")
-def pack(
-    run: Run,
-    file: Annotated[Path, typer.Argument(help="The name of both files.")],
-    json_: Json = False,
-) -> int:
-    """Put a run into two files: every row, and the newest checkpoints."""
-    from penfac.cli import answers
-    from penfac.training import bundle
-
-    work = lambda: {"files": [str(f) for f in bundle.pack_run(run, file)]}  # noqa: E731
-    return reply(json_, work, answers.print_files)
+    work = lambda listener: go_on(run, limits, listener, budget)  # noqa: E731
+    return follow(work, json_, answers.OUTCOME)

@@ -1,11 +1,14 @@
-"""Commands that give a policy away: to other programs, and to other people."""
+"""Commands that share: a policy as code, a model card, a run as two files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from penfac.cli.app import Json, Run, app, reply
+from penfac.cli.app import app, command, reply
+from penfac.cli.help import Group
+from penfac.cli.options import Json, PolicySeed, Run
 from penfac.errors import ConfigError, CorruptFile
 
 if TYPE_CHECKING:
@@ -15,42 +18,68 @@ if TYPE_CHECKING:
 NO_COMPILER = "not compiled: no C compiler here"
 
 
-@app.command()
+@command(
+    app,
+    group="Share",
+    examples="""\
+penfac export runs/penfac/RoboschoolHopper-v2_1 --onnx hop.onnx
+penfac export runs/penfac/RoboschoolHopper-v2_1 --c hop.h --name hop""",
+)
 def export(
     run: Annotated[
-        Path, typer.Argument(help="A run folder, a policy folder or the file in it.")
+        Path,
+        Argument(
+            metavar="RUN", help="Run folder, policy folder or policy.safetensors."
+        ),
     ],
-    onnx: Annotated[Path | None, typer.Option(help="An .onnx file to write.")] = None,
-    c: Annotated[Path | None, typer.Option("--c", help="A C header to write.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Whose policy; the first's.")] = None,
+    onnx: Annotated[
+        Path | None, Option(metavar="FILE", help="Write an .onnx file.")
+    ] = None,
+    c: Annotated[
+        Path | None, Option("--c", metavar="FILE", help="Write a C header (.h).")
+    ] = None,
+    seed: PolicySeed = None,
     name: Annotated[
-        str | None, typer.Option(help="In C: NAME_act; default the environment's.")
+        str | None,
+        Option(
+            metavar="NAME",
+            help="Name of the C function, NAME_act.  [default: the environment]",
+        ),
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Write a policy as ONNX or as a C header; checked on 10 000 states before."""
+    """Write a policy as an ONNX file or a C header.
+
+    The files are compared with the policy on 10 000 states before they are written.
+    """
 
     def work() -> dict[str, Any]:
         check_files(onnx, c, name)
-        policy = policy_of(run, seed)
-        made = [as_onnx(policy, onnx)] if onnx is not None else []
-        made += [as_c(policy, c, name)] if c is not None else []
+        policy = load_policy_at(run, seed)
+        made = [make_onnx(policy, onnx)] if onnx is not None else []
+        made += [make_c(policy, c, name)] if c is not None else []
         for file, data, _ in made:
             write(file, data)
-        return {"policy": str(run), "files": [told(*each) for each in made]}
+        return {"policy": str(run), "files": [file_document(*each) for each in made]}
 
     return reply(json_, work, print_exported)
 
 
-@app.command()
+@command(app, group="Share", examples="penfac card runs/penfac/RoboschoolHopper-v2_1")
 def card(
     run: Run,
     out: Annotated[
-        Path | None, typer.Option(help="Default: README.md next to the policy.")
+        Path | None,
+        Option(
+            metavar="FILE", help="The .md to write.  [default: README.md by the policy]"
+        ),
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Write a model card of a run: what was learned, how, and what it is worth."""
+    """Write a model card of a run.
+
+    It says what was learned, how, and which return the policies reach.
+    """
 
     def work() -> dict[str, Any]:
         from penfac.analysis.card import card, worth
@@ -61,17 +90,61 @@ def card(
         home = run if len(facts.judged) > 1 else run / "policy"
         file = home / "README.md" if out is None else out
         write(file, card(facts).encode())
-        found = worth(facts.judged)
-        return {"card": str(file), "seeds": len(facts.judged)} | found._asdict()
+        result = worth(facts.judged)
+        return {"card": str(file), "seeds": len(facts.judged)} | result._asdict()
 
     return reply(json_, work, print_card)
+
+
+# --- runs as files ---------------------------------------------------------------------
+
+runs = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    help="Pack a run into two files, and unpack it.",
+)
+app.add_typer(runs, name="runs", rich_help_panel="Share")
+
+
+@command(runs, examples="penfac runs pack runs/penfac/RoboschoolHopper-v2_1 hop")
+def pack(
+    run: Run,
+    file: Annotated[
+        Path, Argument(metavar="FILE", help="Name of the two files, without ending.")
+    ],
+    json_: Json = False,
+) -> int:
+    """Pack a run into two files: all rows and the newest checkpoints."""
+    from penfac.cli import answers
+    from penfac.training import bundle
+
+    work = lambda: {"files": [str(f) for f in bundle.pack_run(run, file)]}  # noqa: E731
+    return reply(json_, work, answers.print_files)
+
+
+@command(runs, examples="penfac runs unpack hop --out runs")
+def unpack(
+    file: Annotated[
+        Path, Argument(metavar="FILE", help="Bundle: either of its two files.")
+    ],
+    out: Annotated[
+        Path, Option(metavar="FOLDER", help="Folder that holds the run folders.")
+    ] = Path("runs"),
+    json_: Json = False,
+) -> int:
+    """Write the run folders of a bundle, with curves and TensorBoard files."""
+    from penfac.cli import answers
+    from penfac.training import bundle
+
+    work = lambda: {"run": str(bundle.unpack(file, out))}  # noqa: E731
+    return reply(json_, work, answers.print_run)
 
 
 # --- what is exported ------------------------------------------------------------------
 
 
-def policy_of(path: Path, seed: int | None) -> "Policy":
-    """The policy of a run's seed, or the one that a folder or file is."""
+def load_policy_at(path: Path, seed: int | None) -> "Policy":
+    """Load the policy of a run's seed, of a policy folder or of a policy file."""
     from penfac.analysis.judge import load_policy
     from penfac.policy import Policy, PolicyFileError
     from penfac.runs.folder import read_config
@@ -86,23 +159,25 @@ def policy_of(path: Path, seed: int | None) -> "Policy":
         policy = Policy.load(path)
     except PolicyFileError as error:
         raise CorruptFile(str(error)) from None
-    if seed not in (None, policy.about.get("seed")):
-        own = policy.about.get("seed")
-        raise ConfigError(f"--seed {seed}: {path} is one policy, of seed {own}")
+    there = policy.about.get("seed")
+    if seed not in (None, there):
+        raise ConfigError(
+            f"--seed {seed}: {path} is the policy of seed {there}; leave --seed out"
+        )
     return policy
 
 
 Made = tuple[Path, bytes, "Agreement | None"]
 
 
-def as_onnx(policy: "Policy", file: Path) -> Made:
+def make_onnx(policy: "Policy", file: Path) -> Made:
     from penfac.export.onnx import check_onnx, onnx_bytes
 
     data = onnx_bytes(policy)
     return file, data, check_onnx(data, policy)
 
 
-def as_c(policy: "Policy", file: Path, name: str | None) -> Made:
+def make_c(policy: "Policy", file: Path, name: str | None) -> Made:
     from penfac.export.c import c_header, c_name
     from penfac.export.compiled import check_c
 
@@ -113,7 +188,7 @@ def as_c(policy: "Policy", file: Path, name: str | None) -> Made:
 
 
 def facts_of(run: Path) -> Any:
-    """What the card of a run tells: every seed, none left out."""
+    """Collect what the card of a run says, of every seed."""
     from penfac.analysis.card import Facts, last_evaluation
     from penfac.analysis.judge import load_policy
     from penfac.runs.folder import read_config
@@ -131,11 +206,13 @@ def facts_of(run: Path) -> Any:
 
 
 def check_files(onnx: Path | None, c: Path | None, name: str | None) -> None:
-    """Before anything is computed."""
+    """Check what is to be written, before anything is computed."""
     if onnx is None and c is None:
-        raise ConfigError("export: say where to, --onnx FILE.onnx or --c FILE.h")
+        raise ConfigError(
+            "export: no file to write; give --onnx FILE.onnx or --c FILE.h"
+        )
     if name is not None and c is None:
-        raise ConfigError(f"--name {name}: is for --c, which is not asked for")
+        raise ConfigError(f"--name {name}: names a C function; give --c FILE.h too")
     if onnx is not None:
         check_file(onnx, "--onnx", ".onnx")
     if c is not None:
@@ -144,28 +221,29 @@ def check_files(onnx: Path | None, c: Path | None, name: str | None) -> None:
 
 def check_file(file: Path, option: str, ending: str) -> None:
     if file.suffix.lower() != ending:
-        raise ConfigError(f"{option} {file}: ends in {ending}")
+        raise ConfigError(f"{option} {file}: must end in {ending}")
     if file.is_dir():
-        raise ConfigError(f"{option} {file}: is a folder, needs a file")
+        raise ConfigError(f"{option} {file}: is a folder, must be a file")
     if not file.parent.is_dir():
-        raise ConfigError(f"{option} {file}: no folder {file.parent}; make it first")
+        raise ConfigError(
+            f"{option} {file}: there is no folder {file.parent}; make it first"
+        )
 
 
 def write(file: Path, data: bytes) -> None:
-    """Whole or not at all: readers see the old file or the new one."""
+    """Write a file whole or not at all: readers see the old one or the new one."""
     from penfac.runs.folder import RunFolder
 
     RunFolder(file.parent).write(file.name, data)
 
 
-# --- what is said ------------------------------------------------------------------------
+# --- output --------------------------------------------------------------------------
 
 
-def told(file: Path, data: bytes, found: "Agreement | None") -> dict[str, Any]:
-    checked = {"worst": None, "states": 0, "settled": 0}
-    return {"file": str(file), "bytes": len(data)} | (
-        checked if found is None else found._asdict()
-    )
+def file_document(file: Path, data: bytes, found: "Agreement | None") -> dict[str, Any]:
+    unchecked = {"worst": None, "states": 0, "settled": 0}
+    checked = unchecked if found is None else found._asdict()
+    return {"file": str(file), "bytes": len(data)} | checked
 
 
 def print_exported(report: dict[str, Any]) -> None:
@@ -176,11 +254,11 @@ def print_exported(report: dict[str, Any]) -> None:
         if made["worst"] is None:
             terminal.say(f"{size}, {NO_COMPILER}")
             continue
-        worst = f"at most {made['worst']:.1e} of the range from the policy"
+        worst = f"differs from the policy by at most {made['worst']:.1e} of the range"
         terminal.say(f"{size}, {worst} on {made['states']:,} states")
         if made["settled"] < made["states"]:
             rest = made["states"] - made["settled"]
-            terminal.say(f"  at {rest:,} of them, far away, float32 leaves more open")
+            terminal.say(f"  on {rest:,} extreme ones more is allowed: float32 rounds")
 
 
 def print_card(report: dict[str, Any]) -> None:

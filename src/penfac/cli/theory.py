@@ -1,34 +1,46 @@
-"""`penfac theory`: the paper's statements, both sides computed."""
+"""`penfac theory`: check the paper's statements numerically."""
 
 import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from penfac.cli.app import Json, app, reply
+from penfac.cli.app import app, command, reply
+from penfac.cli.options import Json
 from penfac.errors import ConfigError, StorageError
 from penfac.settings.suggest import nearest
 
 
-@app.command()
+@command(
+    app,
+    group="Study",
+    examples="""\
+penfac theory
+penfac theory theorem-5-2 --picture theorem.png""",
+)
 def theory(
     name: Annotated[
-        str | None, typer.Argument(help="One statement; without it, all.")
+        str | None,
+        Argument(metavar="STATEMENT", help="Explain one statement.  [default: all]"),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="A .png: the statement's figure.")
+        Path | None,
+        Option(metavar="FILE", help="Write the figure of the statement as .png."),
     ] = None,
     json_: Json = False,
 ) -> int:
-    """The paper's statements, each with both sides computed: which hold, which fail."""
+    """Check the paper's statements numerically.
+
+    Computes both sides of each and says which statements hold.
+    """
     if name is None:
         if picture is not None:
-            raise ConfigError("--picture: name the statement whose figure is meant")
-        return reply(json_, lambda: every(quiet=json_), print_table)
-    statement = named(name)
+            raise ConfigError(f"--picture {picture}: name one statement too")
+        return reply(json_, lambda: check_all(quiet=json_), print_table)
+    statement = find_statement(name)
     if picture is not None and picture.suffix.lower() != ".png":
-        raise ConfigError(f"--picture {picture}: needs a name that ends in .png")
+        raise ConfigError(f"--picture {picture}: must end in .png")
 
     def work() -> dict[str, Any]:
         from penfac.theory.statements import as_document, checked
@@ -41,7 +53,7 @@ def theory(
     return reply(json_, work, print_one)
 
 
-def named(name: str) -> Any:
+def find_statement(name: str) -> Any:
     from penfac.theory.statements import STATEMENTS
 
     if name not in STATEMENTS:
@@ -53,8 +65,8 @@ def named(name: str) -> Any:
     return STATEMENTS[name]
 
 
-def every(quiet: bool) -> list[dict[str, Any]]:
-    """All statements in turn; a terminal is told which one is at work."""
+def check_all(quiet: bool) -> list[dict[str, Any]]:
+    """Check all statements; a terminal shows which one is being computed."""
     from penfac import terminal
     from penfac.theory.statements import STATEMENTS, as_document, checked
 
@@ -107,15 +119,15 @@ def print_table(documents: list[dict[str, Any]]) -> None:
     spent = sum(d["seconds"] for d in documents)
     terminal.say(
         f"\n{len(documents)} statements, {failed} fail, {spent:.0f} s. "
-        "* not printed in the paper: a sharper, wider or corrected form.\n"
-        "`penfac theory NAME` explains one; docs/theory.md tells them all."
+        "* a sharper, wider or corrected form that the paper does not print.\n"
+        "`penfac theory STATEMENT` explains one; docs/theory.md describes all."
     )
 
 
 def print_one(document: dict[str, Any]) -> None:
     from penfac import terminal
 
-    who = "printed" if document["printed"] else "not printed, a form of ours"
+    who = "printed" if document["printed"] else "not printed in the paper"
     lines = [
         f"{document['name']} ({document['where']}; {who}): {verdict(document)}",
         "",

@@ -1,0 +1,287 @@
+"""Options that several commands share, each declared once.
+
+An alias is one option. A dataclass is a group of options; its docstring is their heading
+in --help, and its method `asked` or `limits` turns what was typed into what the library
+takes.
+"""
+
+import shlex
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from penfac.cli import arguments
+from penfac.cli.arguments import if_given, whole
+
+if TYPE_CHECKING:
+    from penfac.search import halving
+    from penfac.training.events import Limits
+
+DEFAULT_ENV = "RoboschoolHalfCheetah-v2"
+BUDGET = "How long, with which seeds"  # headings in --help
+PLACE = "Where it runs, and what it writes"
+
+Json = Annotated[
+    bool, Option("--json", help="Print one JSON document and nothing else.")
+]
+Run = Annotated[Path, Argument(metavar="RUN", help="Run folder.")]
+Runs = Annotated[list[Path], Argument(metavar="RUN", help="Run folders.")]
+PolicySeed = Annotated[
+    int | None,
+    Option(metavar="N", help="Seed whose policy is taken.  [default: the first]"),
+]
+Steps = Annotated[
+    str,
+    Option(
+        "-n",
+        "--steps",
+        metavar="N",
+        help="Environment steps of each seed.",
+        rich_help_panel=BUDGET,
+    ),
+]
+StudySteps = Annotated[
+    str | None,
+    Option(
+        "-n",
+        "--steps",
+        metavar="N",
+        help="Environment steps of each run.  [default: the study's]",
+        rich_help_panel=BUDGET,
+    ),
+]
+Seeds = Annotated[
+    str | None,
+    Option(metavar="LIST", help="Several seeds: 8 (that is 0 to 7), 10-19 or 3,5,8."),
+]
+EvalEpisodes = Annotated[
+    str | None,
+    Option(metavar="N", help="Episodes of an evaluation, played without noise."),
+]
+On = Annotated[
+    str,
+    Option(
+        metavar="WHERE",
+        help="Where to learn: cpu, device (JAX environments only), or auto (device "
+        "for built-in environments, cpu for all others).",
+        rich_help_panel=PLACE,
+    ),
+]
+
+
+@dataclass
+class Learner:
+    """What to learn."""
+
+    env: Annotated[
+        str,
+        Option(metavar="ID", help="Gymnasium id; MODULE:ID imports MODULE first."),
+    ] = DEFAULT_ENV
+    algo: Annotated[
+        str, Option(metavar="NAME", help="Algorithm; `penfac algos` lists them.")
+    ] = "penfac"
+    preset: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="Settings to start from: a preset (see `penfac presets ALGO`) or a "
+            ".toml file.",
+        ),
+    ] = "tuned"
+    set_: Annotated[
+        list[str],
+        Option(
+            "--set", metavar="KEY=VALUE", help="Change one setting; may be repeated."
+        ),
+    ] = field(default_factory=list)
+
+    def asked(self) -> dict[str, Any]:
+        from penfac.algos import ALGORITHMS
+        from penfac.settings.configs import parse_settings
+
+        known = ALGORITHMS.get(self.algo)  # an unknown name is refused later
+        settings = parse_settings(known.config, self.set_) if known else {}
+        named = {"env": self.env, "algo": self.algo, "preset": self.preset}
+        return named | {"settings": settings}
+
+
+@dataclass
+class Evaluation:
+    """Evaluation."""
+
+    eval_every: Annotated[
+        str | None,
+        Option(
+            metavar="STEPS",
+            help="Environment steps between two evaluations.  [default: a twentieth of "
+            "the run; a tenth in a search]",
+        ),
+    ] = None
+    eval_episodes: EvalEpisodes = None
+
+    def asked(self) -> dict[str, Any]:
+        return {
+            "eval_every": if_given(whole, self.eval_every, "--eval-every"),
+            "eval_episodes": if_given(whole, self.eval_episodes, "--eval-episodes"),
+        }
+
+
+@dataclass
+class Environment:
+    """The environment."""
+
+    max_episode_steps: Annotated[
+        str | None,
+        Option(metavar="N", help="Time limit of an episode, instead of its own."),
+    ] = None
+    action_bounds: Annotated[
+        str | None,
+        Option(metavar="LOW,HIGH", help="Range of actions, where the space has none."),
+    ] = None
+    flatten_obs: Annotated[
+        bool,
+        Option(help="Join the parts of a dict observation.", show_default=False),
+    ] = False
+    env_arg: Annotated[
+        list[str],
+        Option(
+            metavar="KEY=VALUE", help="Argument of the environment; may be repeated."
+        ),
+    ] = field(default_factory=list)
+    env_restarts: Annotated[
+        int, Option(metavar="N", help="Number of broken worlds that may be replaced.")
+    ] = 0
+
+    def asked(self) -> dict[str, Any]:
+        from penfac.envs.gym import EnvOptions
+
+        limit = if_given(whole, self.max_episode_steps, "--max-episode-steps")
+        options = EnvOptions(
+            max_episode_steps=limit,
+            action_bounds=if_given(
+                arguments.bounds, self.action_bounds, "--action-bounds"
+            ),
+            flatten_obs=self.flatten_obs,
+            kwargs=arguments.env_arguments(self.env_arg),
+        )
+        return {"options": options, "restarts": self.env_restarts}
+
+
+@dataclass
+class Place:
+    """Where it runs, and what it writes."""
+
+    on: On = "auto"
+    out: Annotated[
+        Path, Option(metavar="FOLDER", help="Folder that holds the run folders.")
+    ] = Path("runs")
+    name: Annotated[
+        str | None,
+        Option(metavar="NAME", help="Name of the run folder.  [default: ENV_k]"),
+    ] = None
+
+    def asked(self) -> dict[str, Any]:
+        arguments.check_place(self.on, self.name)
+        return {"on": self.on, "out": self.out, "name": self.name}
+
+
+@dataclass
+class Stopping:
+    """While it runs."""
+
+    slice_: Annotated[
+        str | None,
+        Option(
+            "--slice",
+            metavar="N",
+            help="Maximum number of learners in one compiled program on a device.",
+        ),
+    ] = None
+    stop_after: Annotated[
+        str | None,
+        Option(metavar="TIME", help="Save and stop after this time: 90s, 9m or 2h."),
+    ] = None
+
+    def limits(self, **more: Any) -> "Limits":
+        from penfac.training.events import Limits
+
+        return Limits(
+            stop_after=if_given(arguments.duration, self.stop_after, "--stop-after"),
+            at_once=if_given(arguments.positive, self.slice_, "--slice"),
+            command=shlex.join(["penfac", *sys.argv[1:]]),
+            **({"checkpoint_every": 60.0} | more),
+        )
+
+
+@dataclass
+class Process(Stopping):
+    """While it runs."""
+
+    checkpoint_every: Annotated[
+        str, Option(metavar="TIME", help="Time between two checkpoints.")
+    ] = "15s"
+    env_timeout: Annotated[
+        str,
+        Option(metavar="TIME", help="Longest time that one environment call may take."),
+    ] = "5m"
+
+    def limits(self, **more: Any) -> "Limits":
+        return super().limits(
+            checkpoint_every=arguments.duration(
+                self.checkpoint_every, "--checkpoint-every"
+            ),
+            env_timeout=arguments.timeout(self.env_timeout),
+            **more,
+        )
+
+
+@dataclass
+class Search:
+    """The search."""
+
+    configs: Annotated[
+        int,
+        Option(
+            metavar="N",
+            help="Number of configurations of each search, including the preset.",
+        ),
+    ] = 64
+    halvings: Annotated[
+        int,
+        Option(
+            metavar="N",
+            help="Rounds of successive halving: the worse half stops at 1/2, 1/4, ... "
+            "of the steps.",
+        ),
+    ] = 1
+    seeds: Annotated[
+        str,
+        Option(metavar="LIST", help="Seeds to search on; report results on others."),
+    ] = "1000-1002"
+    space: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="Search space: default, paper (its tables), or a .toml file.",
+        ),
+    ] = "default"
+    draw: Annotated[
+        int, Option(metavar="N", help="Seed of the random configurations.")
+    ] = 0
+    processes: Annotated[
+        int | None,
+        Option(metavar="N", help="Processes without an accelerator.  [default: cores]"),
+    ] = None
+
+    def asked(self) -> "halving.Search":
+        from penfac.search import halving
+
+        return halving.Search(
+            self.configs, self.halvings, self.space, self.draw, self.processes
+        )
+
+    def seed_list(self) -> tuple[int, ...]:
+        return arguments.seed_list(self.seeds)
