@@ -182,7 +182,7 @@ def test_json_names_arm_and_seed(whole):
 def test_stopped_and_resumed_ends_as_in_one_go(whole, monkeypatch):
     first = train_arms("--stop-after", "0s")
     assert (first.code, first.err) == (0, "")
-    assert f"go on: penfac resume {RUN}" in first.out
+    assert f"continue: penfac resume {RUN}" in first.out
     assert read_csv(RUN / "short" / "seed-1" / "progress.csv") == []
     with monkeypatch.context() as patched:
         signal_at_update(patched, 7)  # some learners have made two updates, some one

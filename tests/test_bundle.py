@@ -230,7 +230,7 @@ def test_stopped_and_resumed_by_either_name(pair, copy, monkeypatch):
     words = ["train", *LQR, "--arms", arms, "--seeds", 2, "--into", "small"]
     first = command(*words, "--stop-after=0s")
     assert (first.code, first.err) == (0, "")
-    assert "go on: penfac resume small.safetensors" in first.out
+    assert "continue: penfac resume small.safetensors" in first.out
     with monkeypatch.context() as patched:
         signal_at_update(patched, 7)
         assert command("resume", "small.csv").code == 143

@@ -96,10 +96,28 @@ def test_tables(words):
     assert str(first) in shown.out
 
 
-def test_version():
-    result = command("version")
-    assert result.code == 0
+@pytest.mark.parametrize("word", ["version", "--version"])
+def test_version(word):
+    result = command(word)
+    assert (result.code, result.err) == (0, "")
     assert re.fullmatch(r"\d+\.\d+\.\d+\n", result.out)
+
+
+def test_help_has_headings_and_examples_that_are_understood():
+    """A shared option stands under the same heading in every command that has it."""
+    headings = {}
+    for verb in (["train"], ["tune"], ["resume"], ["study", "run"], ["study", "tune"]):
+        out = command(*verb, "--help").out
+        sections = re.findall(r"^(\w.*):\n((?:  .*\n?)+)", out, re.MULTILINE)
+        for heading, lines in sections:
+            for option in re.findall(r"^  (?:-n, )?(--[a-z-]+)", lines, re.MULTILINE):
+                headings.setdefault(option, set()).add(heading)
+        examples = dict(sections)["Examples"].split("\n")
+        assert all(line.split()[:1] in ([], ["penfac"]) for line in examples)
+    several = {"--arms", "--seeds", "--processes"}  # these differ in meaning
+    for option in headings.keys() - several:
+        assert len(headings[option]) == 1, option
+    assert headings["--stop-after"] == {"While it runs"}
 
 
 # --- what train and eval say -------------------------------------------------------------------

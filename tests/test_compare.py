@@ -72,14 +72,14 @@ def test_the_difference_is_welch_s_over_seeds(runs):
     assert [found["low"], found["high"]] == pytest.approx([due.low, due.high])
     said = command("eval", "--compare", *runs[:2], "--episodes=3").out
     assert f"minus {runs[1]}: {due.difference:.1f}, 95 % interval" in said
-    assert "seeds are the unit" in said
+    assert "(over seeds)" in said
 
 
 def test_of_single_policies_the_unit_is_an_episode_and_that_is_said(runs):
     pair = [runs[0] / "seed-0", runs[1] / "seed-2"]
     done = command("eval", "--compare", *pair, "--episodes=4")
-    assert "episodes are the unit" in done.out
-    assert "takes several seeds" in done.out
+    assert "(over episodes)" in done.out
+    assert "train several seeds" in done.out
 
 
 def test_a_run_is_no_better_than_itself(runs):

@@ -231,7 +231,7 @@ def test_only_commands_speak():
 
 def test_the_reader_of_print_calls_reads():
     """The check above sees what is there: cli does print."""
-    assert "leave" in calls_of_print("penfac.cli.app")
+    assert "print_error" in calls_of_print("penfac.cli.app")
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

@@ -51,7 +51,8 @@ def test_export_writes_both_and_says_how_near_they_are(here):
     assert (done.code, done.err) == (0, "")
     first, second = done.out.splitlines()[:2]
     assert first.startswith("a.onnx: ")
-    assert "of the range from the policy on 10,000 states" in first
+    assert "differs from the policy by at most " in first
+    assert " of the range on 10,000 states" in first
     assert second.startswith("a.h: ")
     assert names(here) == ["a.h", "a.onnx", "runs"]  # nothing else is left
 
@@ -128,20 +129,20 @@ REFUSED = {
     "nowhere to write": (["export", RUN], 2, "--onnx FILE.onnx or --c FILE.h"),
     "no such run": (["export", "nowhere", "--c", "a.h"], 2, "no such run folder"),
     "no run": (["export", "runs", "--c", "a.h"], 2, "not a run folder"),
-    "no such folder": (["export", RUN, "--c", "no/a.h"], 2, "no folder no; make it"),
+    "no such folder": (["export", RUN, "--c", "no/a.h"], 2, "there is no folder no; make it"),
     "a folder": (["export", RUN, "--c", "d.h"], 2, "is a folder"),
-    "another ending": (["export", RUN, "--onnx", "a.h"], 2, "ends in .onnx"),
-    "another ending in C": (["export", RUN, "--c", "a.c"], 2, "ends in .h"),
+    "another ending": (["export", RUN, "--onnx", "a.h"], 2, "must end in .onnx"),
+    "another ending in C": (["export", RUN, "--c", "a.c"], 2, "must end in .h"),
     "no C name": (["export", RUN, "--c", "a.h", "--name", "3d"], 2, "as a C name"),
     "a name for nothing": (
-        ["export", RUN, "--onnx", "a.onnx", "--name", "x"], 2, "is for --c",
+        ["export", RUN, "--onnx", "a.onnx", "--name", "x"], 2, "give --c FILE.h",
     ),
     "no such seed": (["export", RUN, "--c", "a.h", "--seed", 5], 2, "it has 4, 7"),
     "another seed than the file's": (
-        ["export", RUN / "seed-4" / "policy", "--c", "a.h", "--seed", 7], 2, "of seed 4",
+        ["export", RUN / "seed-4" / "policy", "--c", "a.h", "--seed", 7], 2, "the policy of seed 4",
     ),
     "a card of nothing": (["card", "nowhere"], 2, "no such run folder"),
-    "a card elsewhere": (["card", RUN, "--out", "no/a.md"], 2, "no folder no"),
+    "a card elsewhere": (["card", RUN, "--out", "no/a.md"], 2, "there is no folder no"),
 }  # fmt: skip
 
 

@@ -479,7 +479,7 @@ def test_a_stopped_search_goes_on(update, searched, monkeypatch):
         signal_at_update(patched, update)
         result = command(*ONE, "--name=test")
     assert (result.code, result.err) == (143, "")
-    assert f"go on: penfac resume {TUNED}" in result.out
+    assert f"continue: penfac resume {TUNED}" in result.out
     assert not (TUNED / "best.toml").exists()
     result = command("resume", TUNED, "--slice=8")
     assert (result.code, result.err) == (0, "")
@@ -618,7 +618,7 @@ def test_killed_interrupted_and_stopped(undisturbed, tmp_path):
     they learned is saved, and the search ends with the very same table."""
     first = command(*MANY, "--name=test", "--stop-after=0s")
     assert (first.code, first.err) == (0, "")
-    assert f"go on: penfac resume {TUNED}" in first.out
+    assert f"continue: penfac resume {TUNED}" in first.out
     assert not (TUNED / "search.csv").exists()
 
     killed = Marked()

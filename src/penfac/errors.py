@@ -1,20 +1,20 @@
-"""Every way a command can fail: one line for the user, one exit code for a script."""
+"""Every way a command can fail: a line for people, an exit code for scripts."""
 
 
 class PenfacError(Exception):
-    """A failure with a message for people; `exit_code` is for programs."""
+    """A failure with a message for people and an exit code for programs."""
 
     exit_code = 1
 
 
 class ConfigError(PenfacError):
-    """The user asked for something that cannot be: usage, config, space, missing extra."""
+    """A wrong command or setting: usage, value, action space, missing package."""
 
     exit_code = 2
 
 
 class EnvironmentFault(PenfacError):
-    """The environment raised, hung, or broke its contract."""
+    """The environment raised, hung, or returned what it must not."""
 
     exit_code = 3
 
@@ -30,24 +30,24 @@ class Divergence(PenfacError):
 
 
 class CorruptFile(PenfacError):
-    """A file is damaged, unsafe, or of a version we do not read."""
+    """A file is damaged, unsafe, or in a format that this version cannot read."""
 
     exit_code = 5
 
 
 class RunFolderBusy(PenfacError):
-    """Another process holds the run folder, or it is already there."""
+    """Another process uses the run folder, or the folder already exists."""
 
     exit_code = 6
 
 
 class StorageError(PenfacError):
-    """The disk is full, read-only, or refuses."""
+    """The disk is full, read-only, or refuses access."""
 
     exit_code = 7
 
 
 class OutOfMemory(PenfacError):
-    """Host or device memory did not suffice."""
+    """The memory of the host or the device is too small."""
 
     exit_code = 8

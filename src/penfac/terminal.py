@@ -1,4 +1,4 @@
-"""What a person sees while it runs: progress on a terminal, parseable lines elsewhere."""
+"""What a run prints: progress on a terminal, lines that can be parsed elsewhere."""
 
 import contextlib
 import ctypes
@@ -16,15 +16,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from penfac.runs.learners import Learner
 from penfac.training.events import Listener
 
-# a pipe has no width: a table need not squeeze itself into what rich assumes
+# a pipe has no width, and the 80 columns that rich assumes are few for a table
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 @contextlib.contextmanager
-def nothing_else_said(as_json: bool):
-    """With --json only the answer may reach standard output; what an environment prints
-    there, from C even, goes to standard error."""
-    if not as_json:
+def reserve_stdout(wanted: bool):
+    """Keep standard output for one JSON document: what environments print, even from C,
+    goes to standard error."""
+    if not wanted:
         yield
         return
     sys.stdout.flush()
@@ -34,18 +34,27 @@ def nothing_else_said(as_json: bool):
         yield
     finally:
         sys.stdout.flush()
-        ctypes.CDLL(None).fflush(None)  # what C still holds back
+        ctypes.CDLL(None).fflush(None)  # C's own buffer
         os.dup2(kept, 1)
         os.close(kept)
 
 
 def say(text: str) -> None:
     try:
-        print(text, flush=True)  # not through rich: a path must not be wrapped
-    except UnicodeEncodeError:  # a path that is no text in this locale
+        print(text, flush=True)  # rich would wrap long paths
+    except UnicodeEncodeError:  # a path that this locale cannot encode
         say(text.encode(errors="surrogateescape").decode("ascii", "backslashreplace"))
-    except OSError:  # nobody reads any more: what is being learned goes on
+    except OSError:  # nobody reads any more, but training continues
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def engine(document: dict[str, Any]) -> str:
+    """Say which engine learns, and on which kind of device."""
+    if document["engine"] == "host":
+        return "host engine (environments on the CPU)"
+    import jax
+
+    return f"device engine ({jax.default_backend().upper()})"
 
 
 def listener(quiet: bool) -> "Plain":
@@ -55,7 +64,7 @@ def listener(quiet: bool) -> "Plain":
 
 
 class Plain(Listener):
-    """One line an evaluation, `key=value`, for logs and scripts."""
+    """Prints one line an evaluation, `key=value`, for logs and scripts."""
 
     def __init__(self, silent: bool = False):
         self.silent = silent
@@ -107,7 +116,7 @@ class Plain(Listener):
 
 
 class Live(Plain):
-    """A bar with steps, rate, last and best evaluation, and the time left."""
+    """Shows a bar with steps, rate, last and best evaluation, and the time left."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,11 +135,12 @@ class Live(Plain):
 
     def started(self, folder, document, done) -> None:
         super().started(folder, document, done)
-        seeds = len(document["seeds"])
-        several = f", {seeds} seeds" if seeds > 1 else ""
+        seeds = document["seeds"]
+        several = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
         if "arms" in document:
             several += f", {len(document['arms'])} arms"
-        say(f"{document['algo']} on {document['env']}{several} -> {folder}")
+        say(f"{document['algo']} on {document['env']}, {several}, {engine(document)}")
+        say(f"run: {folder}")
         self.task = self.progress.add_task(
             "",
             total=self.total,
@@ -164,7 +174,7 @@ class Live(Plain):
         )  # fmt: skip
 
     def noted(self, text: str) -> None:
-        if not text.startswith("compiled"):  # those are for the log
+        if not text.startswith("compiled"):  # log.txt has those
             self.progress.console.print(text, markup=False)
 
     def close(self) -> None:

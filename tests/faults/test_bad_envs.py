@@ -80,7 +80,7 @@ def test_environment_fault_is_3(env):
 def test_a_fault_keeps_the_last_update_and_says_how_to_meet_it_again():
     result = train("RaisesInChosen", "--env-arg", f"chosen={reset_seeds(0, 7)}")
     assert result.code == 3
-    assert "go on: penfac resume runs/penfac/test" in result.out
+    assert "continue: penfac resume runs/penfac/test" in result.out
     assert "finished" not in result.out
     assert [row["update"] for row in read_csv(RUN / "progress.csv")] == ["1"]
     assert status(RUN)["last_checkpoint"] == 1

@@ -92,7 +92,7 @@ NONSENSE = [  # options -> what the line must say: the value, then the rule
     (["--set", "collect=sometimes"], ["collect = sometimes", "episodes, steps"]),
     (["--set", "beta_min=3", "--set", "beta_max=2"], ["beta_min = 3", "beta_max = 2"]),
     (["--seeds", "0-"], ["--seeds 0-", "8, 10-19 or 3,5,8"]),
-    (["--seeds", "5-3"], ["--seeds 5-3", "first-last"]),
+    (["--seeds", "5-3"], ["--seeds 5-3", "FIRST-LAST"]),
     (["--seeds", "0"], ["--seeds 0", "1 to 100 000"]),
     (["--seeds", "-3"], ["--seeds -3", "1 to 100 000"]),
     (["--seeds", "0-999999"], ["--seeds 0-999999", "100 000"]),
@@ -114,7 +114,7 @@ NONSENSE = [  # options -> what the line must say: the value, then the rule
     (["--frobnicate"], ["--frobnicate", "penfac train --help"]),
     (["--stop-after", "soon"], ["--stop-after soon", "90s, 9m or 1.5h"]),
     (["--checkpoint-every", "-1s"], ["--checkpoint-every -1s", "90s, 9m or 1.5h"]),
-    (["--env-timeout", "0"], ["--env-timeout 0", "more than 0"]),
+    (["--env-timeout", "0"], ["--env-timeout 0", "above 0"]),
     (["--eval-every", "0"], ["--eval-every 0", "at least 1"]),
     (["--eval-episodes", "0"], ["--eval-episodes 0", "at least 1"]),
     (["--eval-protocol", "mine"], ["--eval-protocol mine", "steps or authors"]),
@@ -151,7 +151,7 @@ def test_nonsense_is_2(options, words):
     ("argv", "words"),
     [
         (["frobnicate"], ["frobnicate", "penfac --help"]),
-        (["resume"], ["run", "penfac resume --help"]),
+        (["resume"], ["RUN", "penfac resume --help"]),
         (["resume", "nowhere"], ["nowhere", "no such run folder"]),
         (["resume", "."], [".", "no config.json"]),
         (["eval", "."], [".", "no config.json"]),
@@ -170,7 +170,8 @@ def test_nonsense_of_other_commands_is_2(argv, words):
 def test_no_command_shows_the_help():
     result = command()
     assert (result.code, result.err) == (2, "")
-    assert "Commands:" in result.out
+    for heading in ("Learn:", "Look:", "Share:", "Study:", "Catalogue:"):
+        assert heading in result.out
 
 
 @pytest.mark.parametrize("option", [("--action-bounds", "-1,1"), ("--env-arg", "g=1")])

@@ -63,7 +63,7 @@ def test_a_signal_in_every_phase(whole_run, tmp_path):
         assert number.name in state["error"]
         assert update in (None, state["last_checkpoint"]), where
     assert "Traceback" not in said
-    assert said.count("go on: penfac resume runs/penfac/test") == len(MEETINGS)
+    assert said.count("continue: penfac resume runs/penfac/test") == len(MEETINGS)
     run = tmp_path / "runs" / "penfac" / "test"
     assert command_alone("resume", run, cwd=tmp_path).code == 0
     same_end(run, whole_run)
@@ -107,7 +107,7 @@ def test_stop_after_ends_with_0_and_says_how_to_go_on(whole_run):
     first = command("train", *LONGER, "--name", "test", "--stop-after", "0s", RARELY)
     assert (first.code, first.err) == (0, "")
     assert "stopped after the time given" in first.out
-    assert "go on: penfac resume runs/penfac/test" in first.out
+    assert "continue: penfac resume runs/penfac/test" in first.out
     assert status(run)["state"] == "stopped"
     assert status(run)["exit_code"] == 0
     # until it is done, in slices of a tenth of a second

@@ -178,7 +178,7 @@ def refused(*argv: object, code: int = 2) -> str:
         (["run", "fig9"], "no such study"),
         (["run", "none.toml"], "none.toml"),
         (["run", "none.py"], "none.py"),
-        (["show", "."], "a study is a name, a .toml or a .py file"),
+        (["show", "."], "must be a name from `penfac study list`"),
         (["run", "fig1", "--fidelity=x"], "--fidelity x: is authors or tuned"),
         (["show", "fig1", "--fidelity="], "--fidelity"),
         (["run"], "Missing argument"),

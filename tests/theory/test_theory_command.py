@@ -28,7 +28,7 @@ def ran(*arguments: str):
 
 
 def test_the_table_has_a_row_for_each_and_ends_well_though_some_fail(few):
-    documents = theory.every(quiet=True)
+    documents = theory.check_all(quiet=True)
     assert [d["name"] for d in documents] == list(FEW)
     assert [d["holds"] for d in documents] == [True, False, False, True]
     done = ran()
@@ -36,7 +36,7 @@ def test_the_table_has_a_row_for_each_and_ends_well_though_some_fail(few):
 
 
 def test_the_printed_table(few, capsys):
-    theory.print_table(theory.every(quiet=True))
+    theory.print_table(theory.check_all(quiet=True))
     told = capsys.readouterr().out
     for name in FEW:
         assert name in told
@@ -74,9 +74,9 @@ def test_a_picture_is_written_where_it_is_wanted(tmp_path, capsys):
 
 
 def test_a_picture_needs_a_statement_a_suffix_and_a_place(tmp_path):
-    with pytest.raises(ConfigError, match="name the statement"):
+    with pytest.raises(ConfigError, match="name one statement"):
         theory.theory(picture=tmp_path / "x.png")
-    with pytest.raises(ConfigError, match=r"ends in \.png"):
+    with pytest.raises(ConfigError, match=r"must end in \.png"):
         theory.theory("optimum-cac", picture=tmp_path / "x.pdf")
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError):
@@ -90,7 +90,7 @@ def test_an_unknown_name_ends_with_a_suggestion_and_exit_code_2():
     assert done.stdout == ""
     assert "lema-4-1: no such statement; did you mean lemma-4-1?" in done.stderr
     with pytest.raises(ConfigError, match="no such statement"):
-        theory.named("zzzz")
+        theory.find_statement("zzzz")
 
 
 def test_help_names_the_command_and_loads_no_scipy():

@@ -1,4 +1,4 @@
-"""What commands answer, as people read it and as JSON holds it."""
+"""What commands print when they are done, as text and as JSON."""
 
 import shlex
 import statistics
@@ -22,7 +22,7 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
         "steps": outcome.steps,
         "seconds": round(outcome.seconds, 3),
         "seeds": [
-            named(who)
+            learner_document(who)
             | {
                 "step": point.step,
                 "return": statistics.fmean(point.returns),
@@ -39,72 +39,76 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def named(who: Learner) -> dict[str, Any]:
+def learner_document(who: Learner) -> dict[str, Any]:
     return ({} if who.arm is None else {"arm": who.arm}) | {"seed": who.seed}
 
 
 def print_outcome(outcome: Outcome) -> None:
-    """The return of the learned policy, where the run lies, what to try next."""
-    finals = [statistics.fmean(p.returns) for p in outcome.finals.values()]
-    rate = outcome.steps_now / outcome.seconds if outcome.seconds > 0 else 0
-    took = (
-        f"{outcome.steps_now:,} steps in {outcome.seconds:.0f} s ({rate:,.0f} steps/s)"
-    )
-    # a run that was stopped was judged some steps before
-    judged = max((p.step for p in outcome.finals.values()), default=0)
-    behind = "" if outcome.reason == "finished" else f" at step {judged:,}"
+    """Print the return of the learned policies, where the run is, what to do next."""
     say("")
-    arms = dict.fromkeys(who.arm for who in outcome.finals)
-    if len(arms) > 1:
-        print_arms(outcome, behind)
-    elif len(finals) == 1:
-        point = next(iter(outcome.finals.values()))
-        say(
-            f"return of the learned policy{behind}: {finals[0]:.1f}  (mu without noise, mean of "
-            f"{len(point.returns)} episodes, std {statistics.pstdev(point.returns):.1f})"
-        )
-    elif finals:
-        spread = statistics.stdev(finals)
-        say(
-            f"return of the learned policies{behind}: {finals and statistics.fmean(finals):.1f} "
-            f"+- {spread:.1f} over {len(finals)} seeds (worst {min(finals):.1f})"
-        )
-    say(f"{outcome.reason}: {took}")
+    print_returns(outcome)
+    rate = outcome.steps_now / outcome.seconds if outcome.seconds > 0 else 0
+    took = f"{outcome.steps_now:,} steps in {outcome.seconds:.0f} s"
+    say(f"{outcome.reason}: {took} ({rate:,.0f} steps/s)")
     folder = shlex.quote(str(outcome.folder))
-    if outcome.folder.suffix == ".safetensors":
+    bundle = outcome.folder.suffix == ".safetensors"
+    if bundle:
         say(f"bundle: {outcome.folder} and its .csv")
         say(f"folders: penfac runs unpack {folder}")
     else:
         say(f"run: {outcome.folder}   curve: {outcome.folder / 'curve.png'}")
-    if outcome.folder.suffix == ".safetensors" and outcome.reason == "finished":
-        return
-    if outcome.reason == "finished":
+    if outcome.reason != "finished":
+        say(f"continue: penfac resume {folder}")
+    elif not bundle:
         say(f"next: penfac eval {folder}")
-    else:
-        say(f"go on: penfac resume {folder}")
 
 
-def print_arms(outcome: Outcome, behind: str) -> None:
-    """One line an arm, each but the first with how far it is from that one."""
-    found: dict[str | None, list[float]] = {}
-    for who, point in outcome.finals.items():
-        found.setdefault(who.arm, []).append(statistics.fmean(point.returns))
-    say(f"return of the learned policies{behind}, mean over seeds:")
-    first = next(iter(found))
-    for arm, means in found.items():
-        spread = f" +- {statistics.stdev(means):.1f}" if len(means) > 1 else ""
-        told = f"  {arm}: {statistics.fmean(means):.1f}{spread} ({len(means)} seeds)"
-        if arm != first and min(len(means), len(found[first])) > 1:
-            d = welch(means, found[first])
-            told += f", {d.difference:+.1f} [{d.low:+.1f}, {d.high:+.1f}] to {first}"
-        say(told)
+def print_returns(outcome: Outcome) -> None:
+    points = outcome.finals
+    # a run that was stopped was evaluated some steps earlier
+    last = max((point.step for point in points.values()), default=0)
+    when = "" if outcome.reason == "finished" else f" at step {last:,}"
+    returns: dict[str | None, list[float]] = {}
+    for who, point in points.items():
+        returns.setdefault(who.arm, []).append(statistics.fmean(point.returns))
+    if len(returns) > 1:
+        say(f"return of the learned policies{when}, mean over seeds:")
+        print_arms(returns)
+    elif len(points) > 1:
+        (means,) = returns.values()
+        say(
+            f"return of the learned policies{when}: {mean_and_spread(means)} "
+            f"over {len(means)} seeds (worst {min(means):.1f})"
+        )
+    elif points:
+        (point,) = points.values()
+        say(
+            f"return of the learned policy{when}: {statistics.fmean(point.returns):.1f}  "
+            f"(without noise, mean of {len(point.returns)} episodes, "
+            f"std {statistics.pstdev(point.returns):.1f})"
+        )
+
+
+def print_arms(returns: dict[str | None, list[float]]) -> None:
+    """Print one line an arm, with its difference to the first arm."""
+    first = next(iter(returns))
+    for arm, means in returns.items():
+        line = f"  {arm}: {mean_and_spread(means)} ({len(means)} seeds)"
+        if arm != first and min(len(means), len(returns[first])) > 1:
+            d = welch(means, returns[first])
+            line += f", {d.difference:+.1f} [{d.low:+.1f}, {d.high:+.1f}] to {first}"
+        say(line)
+
+
+def mean_and_spread(values: list[float]) -> str:
+    spread = f" +- {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.1f}{spread}"
 
 
 OUTCOME = (outcome_document, print_outcome)
 
 
-def found_document(found: Found) -> dict[str, Any]:
-    """A search as JSON can hold it."""
+def search_document(found: Found) -> dict[str, Any]:
     return {
         "search": str(found.folder),
         "state": found.reason,
@@ -126,33 +130,30 @@ def found_document(found: Found) -> dict[str, Any]:
     }
 
 
-def print_found(found: Found) -> None:
-    """The best ten of the last rung, and where everything lies."""
+def print_search(found: Found) -> None:
+    """Print the best ten configurations of the last round, and where the files are."""
     last = max((row.rung for row in found.rows), default=0)
     rows = [row for row in found.rows if row.rung == last]
     say("")
     if rows:
-        table = Table(title=f"the best at {rows[0].steps:,} steps")
-        for column in ("config", "score", "seeds", "settings"):
-            table.add_column(column)
+        title = f"best configurations at {rows[0].steps:,} steps"
+        table = Table("config", "score", "seeds", "settings", title=title)
         for row in rows[:10]:
             score = "failed" if row.failed else f"{row.score:.1f}"
             seeds = ", ".join(f"{x:.0f}" for x in row.scores.values())
-            settings = found.settings[row.config]
-            told = ", ".join(f"{k} {_cell(v)}" for k, v in settings.items())
-            table.add_row(row.config, score, seeds, told)
+            table.add_row(row.config, score, seeds, _cell(found.settings[row.config]))
         console.print(table)
     failed = sum(bool(row.failed) for row in found.rows)
     say(f"{found.reason}: {len(found.settings)} configs, {failed} failed")
     say(f"table: {found.folder / 'search.csv'}")
     folder = shlex.quote(str(found.folder))
     if found.preset is None:
-        say(f"go on: penfac resume {folder}")
+        say(f"continue: penfac resume {folder}")
     else:
         say(f"preset: {found.preset}   (train with --preset, on other seeds)")
 
 
-FOUND = (found_document, print_found)
+SEARCH = (search_document, print_search)
 
 
 def print_judgement(report: dict[str, Any]) -> None:
@@ -160,17 +161,8 @@ def print_judgement(report: dict[str, Any]) -> None:
         title=f"{report['algo']} on {report['env']} ({report['mode']} action)"
     )
     arms = ["arm"] if "arms" in report else []
-    for column in (
-        *arms,
-        "seed",
-        "step",
-        "return",
-        "std",
-        "min",
-        "max",
-        "length",
-        "terminated",
-    ):
+    columns = ("seed", "step", "return", "std", "min", "max", "length", "terminated")
+    for column in (*arms, *columns):
         table.add_column(column, justify="right")
     for row in report["seeds"]:
         ended = f"{row['terminated']}/{report['episodes']}"
@@ -200,14 +192,14 @@ def print_comparison(report: dict[str, Any]) -> None:
     chance, unit = report["probability_of_improvement"], report["unit"]
     say(
         f"{first} minus {second}: {report['difference']:.1f}, 95 % interval "
-        f"{report['low']:.1f} to {report['high']:.1f} ({unit}s are the unit)"
+        f"{report['low']:.1f} to {report['high']:.1f} (over {unit}s)"
     )
     say(
         f"probability that the first is better: {chance['p']:.2f}, "
         f"{chance['low']:.2f} to {chance['high']:.2f}"
     )
     if unit == "episode":
-        say("of these two policies; how their algorithms compare takes several seeds")
+        say("this compares two policies; to compare algorithms, train several seeds")
 
 
 def print_plotted(report: dict[str, Any]) -> None:
@@ -239,9 +231,7 @@ def print_files(report: dict[str, Any]) -> None:
 
 
 def print_presets(rows: list[dict[str, Any]], algo: str, env: str) -> None:
-    table = Table(title=f"{algo} on {env}: presets, and the paper's tables")
-    for column in rows[0]:
-        table.add_column(column)
+    table = Table(*rows[0], title=f"{algo} on {env}: presets, and the paper's tables")
     for row in rows:
         table.add_row(*map(_cell, row.values()))
     console.print(table)
@@ -254,24 +244,22 @@ def _cell(value: Any) -> str:
         return ", ".join(f"{k} {v}" for k, v in value.items())
     if isinstance(value, list):
         return ", ".join(_cell(v) for v in value) or "none"
-    # escaped: rich would take the [device] of a pip command for a style of its own
+    # rich would read the [device] of a pip command as a style
     return f"{value:g}" if isinstance(value, float) else escape(str(value))
 
 
 def print_environments(rows: list[dict[str, Any]]) -> None:
     table = Table()
     for column in ("id", "observations", "actions", "time limit", "engine", "note"):
-        table.add_column(column, no_wrap=column == "id")  # an id is there to be copied
+        table.add_column(column, no_wrap=column == "id")  # so that it can be copied
     for row in rows:
         table.add_row(*(_cell(v) for v in row.values()))
     console.print(table)
-    say("Any other Gymnasium id with a Box of actions works too: --env module:Id")
+    say("Any other Gymnasium id with continuous actions works: --env MODULE:ID")
 
 
 def print_algorithms(rows: list[dict[str, str]]) -> None:
-    table = Table()
-    for column in ("algorithm", "paper", "what it is"):
-        table.add_column(column)
+    table = Table("algorithm", "paper", "what it is")
     for row in rows:
         table.add_row(row["name"], row["section"], row["summary"])
     console.print(table)
@@ -279,9 +267,7 @@ def print_algorithms(rows: list[dict[str, str]]) -> None:
 
 def print_bench(report: dict[str, Any], what: str) -> None:
     where = f" on {report['device']}" if "device" in report else ""
-    table = Table(title=f"penfac bench {what}{where}")
-    for column in ("figure", "measured", "aim"):
-        table.add_column(column)
+    table = Table("figure", "measured", "aim", title=f"penfac bench {what}{where}")
     for row in report["figures"]:
         table.add_row(row["figure"], row["measured"], row["aim"])
     console.print(table)

@@ -103,7 +103,7 @@ def follow(work: Callable[[Any], Any], as_json: bool, answer: Answer) -> int:
 
     listener = terminal.listener(quiet=as_json)
     try:
-        with terminal.nothing_else_said(as_json):
+        with terminal.reserve_stdout(as_json):
             outcome = work(listener)
     finally:
         listener.close()
@@ -128,7 +128,7 @@ def reply(as_json: bool, work: Callable[[], Any], show: Callable[[Any], None]) -
     """Print what `work` returns: as JSON, or as `show` prints it."""
     from penfac import terminal
 
-    with terminal.nothing_else_said(as_json):
+    with terminal.reserve_stdout(as_json):
         result = work()
     if as_json:
         print(json.dumps(result, indent=2))

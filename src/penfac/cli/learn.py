@@ -10,6 +10,7 @@ from penfac.cli import arguments
 from penfac.cli.app import app, command, follow
 from penfac.cli.arguments import if_given, whole
 from penfac.cli.options import (
+    BUDGET,
     PLACE,
     Environment,
     EvalEpisodes,
@@ -190,7 +191,13 @@ def resume(
     process: Process,
     steps: Annotated[
         str | None,
-        Option("-n", "--steps", metavar="N", help="A new, longer budget of each seed."),
+        Option(
+            "-n",
+            "--steps",
+            metavar="N",
+            help="A new, longer budget of each seed.",
+            rich_help_panel=BUDGET,
+        ),
     ] = None,
     json_: Json = False,
 ) -> int:

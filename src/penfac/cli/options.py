@@ -208,11 +208,12 @@ class Stopping:
     def limits(self, **more: Any) -> "Limits":
         from penfac.training.events import Limits
 
+        more.setdefault("checkpoint_every", 60.0)  # seconds
         return Limits(
             stop_after=if_given(arguments.duration, self.stop_after, "--stop-after"),
             at_once=if_given(arguments.positive, self.slice_, "--slice"),
             command=shlex.join(["penfac", *sys.argv[1:]]),
-            **({"checkpoint_every": 60.0} | more),
+            **more,
         )
 
 

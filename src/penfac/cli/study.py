@@ -102,7 +102,7 @@ def show(name: Name, fidelity: Fidelity = "authors", json_: Json = False) -> int
     from penfac.cli import study_answers
     from penfac.studies import spec
 
-    with terminal.nothing_else_said(json_):  # a .py file may print
+    with terminal.reserve_stdout(json_):  # a .py file may print
         found = find_study(name, fidelity)
     return reply(
         json_,
@@ -227,7 +227,7 @@ def run(
     from penfac.studies import plan, runner, tuning
 
     arguments.check_place("auto", driver.folder)
-    with terminal.nothing_else_said(json_):  # a .py file may print
+    with terminal.reserve_stdout(json_):  # a .py file may print
         chosen = plan.at(
             find_study(name, fidelity), **budget.asked(), **evaluation.asked()
         )
@@ -240,7 +240,7 @@ def run(
         split_names(arms),
     )  # fmt: skip
     tell = (lambda _: None) if json_ else terminal.say
-    with terminal.nothing_else_said(json_):
+    with terminal.reserve_stdout(json_):
         outcome = runner.start(
             chosen, seeds, driver.out / folder, how, process.limits(), tell
         )
