@@ -92,7 +92,7 @@ def test_a_run_is_no_better_than_itself(runs):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["eval", 0, 1], "eval: one run at a time, or two with --compare; 2"),
+        (["eval", 0, 1], "eval: takes one run, or two with --compare (got 2)"),
         (["eval", "--compare", 0], "--compare: takes two runs, not 1"),
         (["eval", "--compare", 0, 2], "are different tasks"),
         (["plot", 0, "--out=a.jpg"], "--out a.jpg: ends in .png, .svg, .pdf"),

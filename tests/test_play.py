@@ -131,7 +131,7 @@ def test_a_window_shows_every_frame_until_it_is_closed(closed_after):
         (["--video=a.avi"], "--video a.avi: ends in .mp4, .webm, .gif"),
         (["--strip=a.jpg"], "--strip a.jpg: ends in .png"),
         (["--strip=a.png", "--seed=7"], "has no seed 7; it has 0, 1"),
-        (["--strip=a.png", "--size=9x9"], "--size 9x9: write 480x360"),
+        (["--strip=a.png", "--size=9x9"], "--size 9x9: must be like 480x360"),
         (["--strip=a.png", "--steps=0"], "--steps 0: needs at least 1"),
         (["--strip=a.png", "--episode=-1"], "--episode -1: needs at least 0"),
     ],

@@ -90,7 +90,7 @@ def picture_size(text: str) -> tuple[int, int]:
     """Parse a size in pixels such as `480x360`."""
     match = re.fullmatch(r"(\d{2,4})x(\d{2,4})", text)
     if match is None or int(match[1]) > 1920 or int(match[2]) > 1080:
-        raise ConfigError(f"--size {text}: must be WIDTHxHEIGHT, at most 1920x1080")
+        raise ConfigError(f"--size {text}: must be like 480x360, at most 1920x1080")
     return int(match[1]), int(match[2])
 
 
