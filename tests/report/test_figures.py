@@ -16,7 +16,7 @@ from PIL import Image
 
 from penfac import stats
 from penfac.plots import INKS
-from penfac.report import figures
+from penfac.report import canvas, figures
 from penfac.scores import final_score
 
 NAMES = ["penfac", "ddpg", "ppo"]
@@ -82,7 +82,7 @@ def words(figure) -> set[str]:
 
 
 def test_every_arm_has_a_line_two_bands_and_its_number_of_seeds():
-    figure = figures.paper(findings(envs=2))
+    figure = figures.mean_curves(findings(envs=2))
     assert [a.get_title() for a in figure.axes] == ["Env0-v0", "Env1-v0"]
     for axes in figure.axes:
         assert len(axes.lines) == 3
@@ -94,7 +94,7 @@ def test_the_bands_are_the_deviation_and_the_error_of_the_mean():
     """Read from the polygons, at the last step."""
     study = findings(arms=1)
     last = np.array([run["returns"][-1] for run in runs(study)])
-    axes = figures.paper(study).axes[0]
+    axes = figures.mean_curves(study).axes[0]
     assert axes.lines[0].get_ydata()[-1] == pytest.approx(last.mean())
     ends = []
     for band in bands(axes):
@@ -108,14 +108,14 @@ def test_the_bands_are_the_deviation_and_the_error_of_the_mean():
 
 
 def test_one_seed_has_no_band():
-    figure = figures.paper(findings(seeds=1))
+    figure = figures.mean_curves(findings(seeds=1))
     assert not bands(figure.axes[0])
     assert legend(figure)[0] == "penfac (1)"
 
 
 def test_arms_differ_in_colour_and_dashes_and_in_print_without_colour():
     """Twenty of them; and neighbours share neither."""
-    looks = [figures.ink(k) for k in range(20)]
+    looks = [canvas.ink(k) for k in range(20)]
     colourless = {(str(x["linestyle"]), x["marker"]) for x in looks}
     assert len(colourless) == 20
     for one, two in itertools.pairwise(looks):
@@ -127,7 +127,7 @@ def test_arms_differ_in_colour_and_dashes_and_in_print_without_colour():
 def test_an_arm_looks_the_same_where_another_is_missing():
     study = findings(envs=2)
     del study["panels"][0]["arms"][0]
-    first, second = figures.paper(study).axes
+    first, second = figures.mean_curves(study).axes
     assert len(first.lines) == 2
     assert first.lines[0].get_color() == second.lines[1].get_color() == INKS[1]
 
@@ -137,7 +137,7 @@ def test_a_panel_without_data_says_so():
     for arm in range(3):
         for run in runs(study, arm):
             run.update(state="missing", steps=[], returns=[])
-    for build in (figures.paper, figures.field, figures.profiles):
+    for build in (figures.mean_curves, figures.iqm_curves, figures.profiles):
         figure = build(study)
         assert [t.get_text() for t in figure.axes[0].texts] == ["no runs yet"]
         assert not figure.axes[1].texts
@@ -145,7 +145,7 @@ def test_a_panel_without_data_says_so():
 
 def test_a_study_without_runs_is_drawn_too():
     empty = {"arms": [], "panels": [], "claims": []}
-    assert words(figures.paper(empty)) == {"no runs yet"}
+    assert words(figures.mean_curves(empty)) == {"no runs yet"}
     assert list(figures.all_figures(empty)) == [
         "curves.png", "curves.svg", "iqm.png", "iqm.svg", "profile.png", "profile.svg"
     ]  # fmt: skip
@@ -160,7 +160,7 @@ def test_a_seed_that_failed_does_not_end_the_curve_of_the_others():
     runs(study)[0].update(state="failed", steps=[0], returns=[1.0])
     runs(study, 1)[0].update(state="failed", steps=[], returns=[])
     runs(study, 2)[0].update(state="missing", steps=[], returns=[])
-    figure = figures.paper(study)
+    figure = figures.mean_curves(study)
     assert legend(figure) == ["penfac (3 of 4)", "ddpg (3 of 4)", "ppo (3)"]
     assert figure.axes[0].lines[0].get_xdata()[-1] == 100_000
 
@@ -170,13 +170,13 @@ def test_while_none_has_finished_curves_reach_as_far_as_all_have():
     for k, run in enumerate(runs(study)):
         run.update(state="running", steps=run["steps"][: k + 2])
         run.update(returns=run["returns"][: k + 2])
-    line = figures.paper(study).axes[0].lines[0]
+    line = figures.mean_curves(study).axes[0].lines[0]
     assert line.get_xdata()[-1] == 20_000
 
 
 def test_one_evaluation_is_a_dot():
     study = findings(points=1)
-    for build in (figures.paper, figures.field):
+    for build in (figures.mean_curves, figures.iqm_curves):
         for line in build(study).axes[0].lines:
             assert line.get_marker() == "o"
     assert all(figures.all_figures(study).values())
@@ -185,13 +185,13 @@ def test_one_evaluation_is_a_dot():
 def test_numbers_of_seeds_that_differ_between_panels_are_a_range():
     study = findings(envs=2)
     del runs(study, panel=1)[0]
-    assert legend(figures.paper(study))[0] == "penfac (3 to 4)"
+    assert legend(figures.mean_curves(study))[0] == "penfac (3 to 4)"
 
 
 def test_unknown_returns_and_repeated_steps_are_passed_over():
     study = findings(arms=1, points=3)
     runs(study)[0].update(steps=[0, 50_000, 50_000, 100_000], returns=[1, 2, 9, None])
-    line = figures.paper(study).axes[0].lines[0]
+    line = figures.mean_curves(study).axes[0].lines[0]
     assert line.get_xdata()[-1] == 50_000
     last = [9, *(run["returns"][1] for run in runs(study)[1:])]
     assert line.get_ydata()[-1] == pytest.approx(np.mean(last))
@@ -202,7 +202,7 @@ def test_unknown_returns_and_repeated_steps_are_passed_over():
 
 def test_few_seeds_have_a_t_interval_and_the_caption_says_so():
     study = findings(seeds=5)
-    figure = figures.field(study)
+    figure = figures.iqm_curves(study)
     assert "95 % t interval of the mean" in caption(figure)
     axes = figure.axes[0]
     assert len(bands(axes)) == 3
@@ -222,7 +222,7 @@ def test_the_t_interval_is_that_of_the_summary():
 
 def test_many_seeds_have_a_bootstrap_around_the_iqm():
     study = findings(arms=1, seeds=20)
-    figure = figures.field(study)
+    figure = figures.iqm_curves(study)
     assert "95 % bootstrap interval" in caption(figure)
     line = figure.axes[0].lines[0]
     last = [run["returns"][-1] for run in runs(study)]
@@ -232,7 +232,7 @@ def test_many_seeds_have_a_bootstrap_around_the_iqm():
 def test_a_star_tells_which_band_is_which():
     study = findings(arms=2, seeds=20)
     del runs(study, 1)[10:]
-    figure = figures.field(study)
+    figure = figures.iqm_curves(study)
     assert legend(figure) == ["penfac (20)", "ddpg (10)*"]
     assert "bootstrap interval, * 95 % t interval" in caption(figure)
 
@@ -284,7 +284,7 @@ def test_every_comparison_with_a_probability_has_a_point_and_an_interval():
 def test_without_a_probability_there_is_no_such_figure():
     study = findings()
     study["claims"] = [{"comparisons": [comparison("Env0-v0", None, None, None)]}]
-    assert figures.improvement_figure(study, "png") is None
+    assert figures.improvements(study) is None
     assert "improvement.png" not in figures.all_figures(study)
 
 
@@ -299,7 +299,6 @@ def test_all_figures_come_by_name_in_a_fixed_order():
         for name in ("curves", "iqm", "profile", "improvement")
         for kind in ("png", "svg")
     ]
-    assert drawn["curves.svg"] == figures.paper_figure(study, "svg")
     for name, picture in drawn.items():
         if name.endswith("png"):
             pixels = np.asarray(Image.open(io.BytesIO(picture)).convert("L"))
@@ -307,8 +306,6 @@ def test_all_figures_come_by_name_in_a_fixed_order():
             assert pixels.min() < 128 < pixels.max()
         else:
             assert ElementTree.fromstring(picture).tag.endswith("svg")  # noqa: S314
-    with pytest.raises(ValueError, match="neither png nor svg"):
-        figures.paper_figure(study, "pdf")
 
 
 def test_the_same_findings_give_the_same_bytes():
@@ -322,7 +319,7 @@ def test_the_same_findings_give_the_same_bytes():
 
 def test_drawing_leaves_the_settings_of_matplotlib_alone():
     before = dict(matplotlib.rcParams)
-    figures.paper_figure(findings(), "svg")
+    figures.all_figures(findings())
     assert dict(matplotlib.rcParams) == before
 
 
@@ -342,7 +339,7 @@ def test_no_text_lies_over_another(envs, arms):
         study["arms"][a]["name"] = name
         for panel in study["panels"]:
             panel["arms"][a]["arm"] = name
-    figure = figures.field(study)
+    figure = figures.iqm_curves(study)
     figure.draw_without_rendering()
     boxes = [figure.legends[0].get_window_extent()]
     for axes in figure.axes:

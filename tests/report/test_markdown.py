@@ -18,9 +18,8 @@ def made(findings: dict | None = None, names: list[str] | None = None) -> str:
 
 def test_sections_come_in_order():
     assert re.findall(r"^## (.*)$", made(), re.MULTILINE) == [
-        "What was asked", "What is claimed, and what we see",
-        "Learning curves and figures", "Final scores", "Seeds", "Settings",
-        "How it was made",
+        "Question", "Claims and verdicts", "Figures", "Final scores", "Seeds", "Settings",
+        "How these results were made",
     ]  # fmt: skip
 
 
@@ -58,7 +57,7 @@ def test_every_row_has_as_many_cells_as_its_head():
 def test_markup_in_texts_stays_text():
     """Outside the block of the command nothing hostile is left as it was."""
     said = made(examples.hostile())
-    above, command = said.split("### Make it again\n\n")
+    above, command = said.split("### Reproduce\n\n")
     assert "<script" not in above
     assert "<img" not in above
     assert command == f"```\n{HOSTILE}\n```\n"

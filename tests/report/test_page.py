@@ -15,7 +15,7 @@ import pytest
 from example_findings import CHEETAH, FIGURES, HOSTILE, STEPS, example
 
 from penfac.report import words
-from penfac.report.curves import arm_curve, as_json, charts
+from penfac.report.charts import arm_curve, as_json, charts
 from penfac.report.page import page
 
 EMPTY = {"br", "hr", "img", "input", "link", "meta"}
@@ -57,11 +57,12 @@ def made(findings: dict | None = None, figures: dict | None = None) -> str:
 
 
 def test_sections_come_in_order():
-    """From what was asked to how to make it again; headings never skip a level."""
+    """From the question to the command; headings never skip a level."""
     reader = Reader(made())
     ids = [a["id"] for a in reader.all("h2")]
     assert ids == [
-        "asked", "claims", "curves", "figures", "scores", "seeds", "settings", "making",
+        "question", "claims", "curves", "figures", "scores", "seeds", "settings",
+        "provenance",
     ]  # fmt: skip
     levels = [int(tag[1]) for tag, _ in reader.tags if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1
@@ -110,13 +111,13 @@ def test_failed_seeds_stand_with_their_error():
         "ppo , seed 3, in RoboschoolHalfCheetah-v2: seed 3: diverged at 300000" in text
     )
     assert "ppo 0 to 2, 4 to 7 8 3 9" in text
-    assert "Not complete: 2 running, 2 failed, 2 missing of 60 runs." in text
+    assert "Incomplete: 2 running, 2 failed, 2 missing of 60 runs." in text
 
 
 def test_a_complete_study_warns_of_nothing():
     findings = example()
     findings["counts"] = {"finished": 60, "running": 0, "failed": 0, "missing": 0}
-    assert "Not complete" not in made(findings)
+    assert "Incomplete" not in made(findings)
 
 
 def test_settings_that_differ_come_first():
@@ -219,7 +220,7 @@ def test_a_study_that_has_not_begun():
         "fidelity": "",
     }
     reader = Reader(made(findings, {}))
-    assert "A study of our own" in reader.text
+    assert "A custom study" in reader.text
     missing = example()
     for arm in missing["panels"][0]["arms"]:
         arm["summary"] = None
@@ -248,7 +249,7 @@ def test_gaits_lie_inside_and_a_lost_one_is_said(tmp_path):
     findings["gaits"] = [{"env": CHEETAH, "arm": "ppo", "file": f} for f in files]
     document = made(findings, {})
     assert "data:image/gif;base64,R0lGODlh" in document
-    assert f"ppo in {CHEETAH}: the picture is not there any more." in document
+    assert f"ppo in {CHEETAH}: the picture is no longer there." in document
 
 
 def test_a_large_study_is_quick_and_small():

@@ -1,1 +1,1 @@
-"""What a study found, as figures, a page and Markdown. Never imports jax."""
+"""The report of a study: figures, a page, Markdown; nothing here imports JAX."""

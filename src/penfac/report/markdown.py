@@ -1,4 +1,4 @@
-"""What a study found as GitHub Markdown: the page without its moving parts."""
+"""The report of a study as GitHub Markdown."""
 
 import os
 import re
@@ -10,39 +10,39 @@ from penfac.report.words import MISSING, SIGNS, STATES
 
 
 def markdown(findings: dict, figure_names: list[str]) -> str:
-    """The whole document; figures are linked by the names given, beside it."""
+    """The whole document; figures are linked by name, beside it."""
     sections = [
         _header(findings),
-        f"## What was asked\n\n{text(findings['question'])}",
+        f"## {words.QUESTION}\n\n{text(findings['question'])}",
         _claims(findings["claims"]),
         _figures(figure_names),
         _gaits(findings),
         _scores(findings["panels"]),
         _seeds(findings),
         _settings(findings["arms"]),
-        _making(findings),
+        _provenance(findings),
     ]
     return "\n\n".join(s for s in sections if s) + "\n"
 
 
 def text(value: object) -> str:
-    """One line in which nothing is markup: no tags, links, emphasis, columns or maths."""
+    """One line with all Markdown and HTML escaped."""
     line = " ".join(str(value).splitlines()).strip()
     line = re.sub(r"([\\`*_\[\]|~#])", r"\\\1", line)
-    line = re.sub(r"^(\d*)([-+.)])(?=\s|$)", r"\1\\\2", line)  # begins no list
+    line = re.sub(r"^(\d*)([-+.)])(?=\s|$)", r"\1\\\2", line)  # a list marker
     for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("$", "&#36;")):
         line = line.replace(sign, entity)
     return line
 
 
 def _table(head: list[str], rows: list[list[str]], right: bool = False) -> str:
-    """Cells are Markdown already; numbers stand at the right."""
+    """A table of cells that are Markdown already; numbers are right-aligned."""
     rule = ["---"] + ["---:" if right else "---"] * (len(head) - 1)
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
 
 
 def _fenced(code: str) -> str:
-    """A block that no run of backticks inside can end."""
+    """A code block with a fence longer than any run of backticks in it."""
     longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{code}\n{fence}"
@@ -60,9 +60,9 @@ def _header(findings: dict) -> str:
     warning = words.incomplete(findings)
     parts = [
         f"# {text(findings['title'])}",
-        f"**{text(words.source(findings))}.** {text(words.measured(findings))}",
+        f"**{text(words.source(findings))}.** {text(words.protocol(findings))}",
         f"> {text(warning)}" if warning else "",
-        *(f"> {text(told)}" for told in words.warnings(findings)),
+        *(f"> {text(note)}" for note in words.warnings(findings)),
     ]
     return "\n\n".join(p for p in parts if p)
 
@@ -70,8 +70,8 @@ def _header(findings: dict) -> str:
 def _claims(claims: list[dict]) -> str:
     if not claims:
         return ""
-    made = [_claim(k, claim) for k, claim in enumerate(claims, 1)]
-    return "\n\n".join([f"## {words.CLAIMS}", *made])
+    sections = [_claim(k, claim) for k, claim in enumerate(claims, 1)]
+    return "\n\n".join([f"## {words.CLAIMS}", *sections])
 
 
 def _claim(k: int, claim: dict) -> str:
@@ -81,7 +81,7 @@ def _claim(k: int, claim: dict) -> str:
         text(claim["reason"]),
         text(words.sentence(claim["power"])) if claim["power"] else "",
         text(words.sentence(claim["budget"])),
-        *(f"**{text(words.sentence(told))}**" for told in claim["warnings"]),
+        *(f"**{text(words.sentence(note))}**" for note in claim["warnings"]),
         _comparisons(claim["comparisons"]),
     ]
     return "\n\n".join(p for p in parts if p)
@@ -117,12 +117,12 @@ def _picture(alt: str, path: str) -> str:
 
 
 def _figures(names: list[str]) -> str:
-    """PNG rather than SVG: every reader of Markdown shows it."""
+    """Every figure, as PNG if there is one: every viewer of Markdown shows it."""
     shown = [
         f"### {text(words.caption(name))}\n\n{_picture(text(words.caption(name)), name)}"
-        for name in words.one_a_stem(names, ".png")
+        for name in words.best_files(names, lambda name: not name.endswith(".png"))
     ]
-    return "\n\n".join(["## Learning curves and figures", *shown]) if shown else ""
+    return "\n\n".join(["## Figures", *shown]) if shown else ""
 
 
 def _gaits(findings: dict) -> str:
@@ -131,40 +131,22 @@ def _gaits(findings: dict) -> str:
         label = f"{text(gait['arm'])} in {text(gait['env'])}"
         path = _beside(gait["file"], findings["folder"])
         shown.append(f"{_picture(f'Gait of {label}', path)}\n\n{label}")
-    return "\n\n".join(["## How they move", *shown]) if shown else ""
+    return "\n\n".join([f"## {words.GAITS}", *shown]) if shown else ""
 
 
 def _beside(file: str, folder: str) -> str:
-    """The path of a file as seen from the folder of the study; elsewhere, its name."""
+    """The path of a file relative to the study; of a file outside it, its name."""
     path = os.path.relpath(file, folder)
     return Path(file).name if path.startswith("..") else Path(path).as_posix()
 
 
 def _scores(panels: list[dict]) -> str:
-    head = [
-        "Arm",
-        "n",
-        "Mean",
-        "Std",
-        "Stderr",
-        "IQM",
-        "95 % interval",
-        "Worst",
-        "Best",
-    ]
-    parts = [
-        "## Final scores",
-        "Return at the end of learning, over seeds. IQM: mean of the middle half. The "
-        "interval is of the mean.",
-    ]
+    parts = [f"## {words.SCORES}", words.SCORES_NOTE]
     for panel in panels:
-        rows = [_score(arm) for arm in panel["arms"]]
-        parts += [f"### {text(panel['env'])}", _table(head, rows, right=True)]
+        rows = [[text(a["arm"]), *words.score(a["summary"])] for a in panel["arms"]]
+        table = _table(words.SCORE_HEAD, rows, right=True)
+        parts += [f"### {text(panel['env'])}", table]
     return "\n\n".join(parts)
-
-
-def _score(arm: dict) -> list[str]:
-    return [text(arm["arm"]), *words.score(arm["summary"])]
 
 
 def _seeds(findings: dict) -> str:
@@ -198,13 +180,13 @@ def _settings(arms: list[dict]) -> str:
     parts = ["## Settings", words.SETTINGS_NOTE, table(groups["differ"], kinds)]
     parts += [
         _folded(f"{title} ({len(groups[key])})", table(groups[key], []))
-        for key, title in words.REST.items()
+        for key, title in words.FOLDED.items()
         if groups[key]
     ]
     return "\n\n".join(parts)
 
 
-def _making(findings: dict) -> str:
+def _provenance(findings: dict) -> str:
     facts = [f"- {name}: {text(fact)}" for name, fact in words.facts(findings).items()]
-    again = ["### Make it again", _fenced(findings["command"])]
-    return "\n\n".join(["## How it was made", "\n".join(facts), *again])
+    command = [f"### {words.REPRODUCE}", _fenced(findings["command"])]
+    return "\n\n".join([f"## {words.PROVENANCE}", "\n".join(facts), *command])

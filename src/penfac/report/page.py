@@ -1,22 +1,26 @@
-"""What a study found as one HTML page that needs nothing else: no network, no files.
+"""The report of a study as one HTML page that works offline.
 
-Every text of the findings goes through `text` on its way into the page; the curves go
-in as JSON and are drawn by page.js. Only that script and page.css may run: the policy
-in the head names them by their hashes.
+Every text of the findings is escaped on its way into the page. The curves are embedded
+as JSON and drawn by page.js. The security policy allows that script and page.css alone.
 """
 
-import base64
-import hashlib
-import html
-import importlib.resources
-import mimetypes
 from pathlib import Path
 
 from penfac.report import words
-from penfac.report.curves import as_json, charts
-from penfac.report.words import MISSING, SIGNS, STATES
+from penfac.report.charts import as_json, charts
+from penfac.report.markup import (
+    asset,
+    badge,
+    data_uri,
+    section,
+    security_policy,
+    table,
+    text,
+    whisker,
+)
+from penfac.report.words import MISSING, STATES
 
-LARGE_SVG = 600_000  # bytes; a picture of dots and letters is smaller as a PNG
+LARGE_SVG = 600_000  # bytes; beyond it the PNG of a picture is smaller
 
 
 def page(findings: dict, figures: dict[str, bytes]) -> str:
@@ -31,15 +35,15 @@ def page(findings: dict, figures: dict[str, bytes]) -> str:
         _scores(findings["panels"]),
         _seeds(findings),
         _settings(findings["arms"]),
-        _making(findings),
+        _provenance(findings),
     ]
     body = "\n".join(s for s in sections if s)
-    css, js = _asset("page.css"), _asset("page.js")
+    css, js = asset("page.css"), asset("page.js")
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_policy(css, js)}">
+<meta http-equiv="Content-Security-Policy" content="{security_policy(css, js)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{text(findings["title"])}</title>
@@ -57,112 +61,40 @@ def page(findings: dict, figures: dict[str, bytes]) -> str:
 """
 
 
-def text(value: object) -> str:
-    """Safe between tags and inside quoted attributes."""
-    return html.escape(str(value), quote=True)
-
-
-def _asset(name: str) -> str:
-    return importlib.resources.files("penfac.report").joinpath(name).read_text("utf-8")
-
-
-def _policy(css: str, js: str) -> str:
-    """Our own style and script by hash, pictures inside the page, nothing else."""
-
-    def own(source: str) -> str:
-        digest = hashlib.sha256(source.encode()).digest()
-        return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-    return (
-        f"default-src 'none'; script-src {own(js)}; style-src {own(css)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _section(name: str, title: str, inside: str) -> str:
-    return (
-        f'<section aria-labelledby="{name}"><h2 id="{name}">{title}</h2>'
-        f"\n{inside}\n</section>"
-    )
-
-
-def _table(
-    title: str,
-    head: list[str],
-    groups: list[tuple[str, list[list[str]]]],
-    kind: str = "",
-) -> str:
-    """Rows in named groups; the first cell of a row names it. Cells are HTML already."""
-    heads = "".join(f'<th scope="col">{h}</th>' for h in head)
-    bodies = []
-    for name, rows in groups:
-        lines = [
-            f'<tr><th scope="row">{row[0]}</th>'
-            + "".join(f"<td>{cell}</td>" for cell in row[1:])
-            + "</tr>"
-            for row in rows
-        ]
-        if name:
-            lines.insert(
-                0,
-                f'<tr class="group"><th scope="rowgroup" colspan="{len(head)}">'
-                f"{name}</th></tr>",
-            )
-        bodies.append("<tbody>" + "\n".join(lines) + "</tbody>")
-    return (
-        f'<div class="scroll" role="region" aria-label="{title}" tabindex="0">'
-        f'<table class="{kind}"><caption class="unseen">{title}</caption>'
-        f"<thead><tr>{heads}</tr></thead>{''.join(bodies)}</table></div>"
-    )
-
-
-def _badge(verdict: str) -> str:
-    """Word and sign: a colour alone says nothing to many."""
-    kind = verdict.replace(" ", "-") if verdict in SIGNS else "not-run"
-    sign = SIGNS.get(verdict, "")
-    return (
-        f'<span class="badge {kind}"><span aria-hidden="true">{sign}</span> '
-        f"{text(verdict)}</span>"
-    )
-
-
 def _header(findings: dict) -> str:
-    warning = words.incomplete(findings)
-    every = [warning, *words.warnings(findings)]
-    note = "".join(
-        f'<p class="warning" role="note">{text(told)}</p>' for told in every if told
+    warnings = [words.incomplete(findings), *words.warnings(findings)]
+    notes = "".join(
+        f'<p class="warning" role="note">{text(warning)}</p>'
+        for warning in warnings
+        if warning
     )
     return (
         f'<header><p class="source">{text(words.source(findings))}</p>'
         f"<h1>{text(findings['title'])}</h1>"
-        f'<p class="measured">{text(words.measured(findings))}</p>{note}</header>'
+        f'<p class="measured">{text(words.protocol(findings))}</p>{notes}</header>'
     )
 
 
 def _question(findings: dict) -> str:
-    return _section(
-        "asked", "What was asked", f'<p class="lead">{text(findings["question"])}</p>'
-    )
+    lead = f'<p class="lead">{text(findings["question"])}</p>'
+    return section("question", words.QUESTION, lead)
 
 
 def _claims(claims: list[dict]) -> str:
-    if not claims:
-        return ""
-    return _section("claims", words.CLAIMS, "\n".join(
-        _claim(k, claim) for k, claim in enumerate(claims, 1)
-    ))  # fmt: skip
+    articles = "\n".join(_claim(k, claim) for k, claim in enumerate(claims, 1))
+    return section("claims", words.CLAIMS, articles) if claims else ""
 
 
 def _claim(k: int, claim: dict) -> str:
-    small = [claim["power"], claim["budget"], *claim["warnings"]]
-    below = "".join(
-        f'<p class="small">{text(words.sentence(told))}</p>' for told in small if told
+    notes = [claim["power"], claim["budget"], *claim["warnings"]]
+    small = "".join(
+        f'<p class="small">{text(words.sentence(note))}</p>' for note in notes if note
     )
     return f"""<article class="claim">
-<h3>Claim {k} {_badge(claim["verdict"])}</h3>
+<h3>Claim {k} {badge(claim["verdict"])}</h3>
 <blockquote><p>{text(claim["words"])}</p><footer>{text(claim["where"])}</footer></blockquote>
 <p>{text(claim["reason"])}</p>
-{below}
+{small}
 {_comparisons(k, claim["comparisons"])}
 </article>"""
 
@@ -184,93 +116,63 @@ def _comparisons(k: int, comparisons: list[dict]) -> str:
         (text(env), [_comparison(c) for c in comparisons if c["env"] == env])
         for env in environments
     ]
-    return _table(f"Comparisons for claim {k}", head, groups, "comparisons")
+    return table(f"Comparisons of claim {k}", head, groups, "comparisons")
 
 
 def _comparison(c: dict) -> list[str]:
-    chance = words.with_span(
-        c["probability"], c["probability_low"], c["probability_high"], words.chance
-    )
+    chance = c["probability"], c["probability_low"], c["probability_high"]
     return [
         f"{text(c['text'])} <small>{text(c['measure'])}</small>",
-        _badge(c["verdict"]),
+        badge(c["verdict"]),
         words.with_span(c["difference"], c["low"], c["high"]),
         text(words.p_value(c["p_holm"])),
-        chance,
-        _whisker(c["probability"], c["probability_low"], c["probability_high"]),
+        words.with_span(*chance, words.chance),
+        whisker(*chance),
         ", ".join(text(n) for n in c["n"]) if c["n"] else MISSING,
     ]
 
 
-def _whisker(at: float | None, low: float | None, high: float | None) -> str:
-    """A probability and its interval on a line from 0 to 1, with even chances marked."""
-    if at is None:
-        return ""
-    spread = (
-        f'<line class="range" x1="{100 * low:.1f}" x2="{100 * high:.1f}" y1="7" y2="7"/>'
-        if low is not None and high is not None
-        else ""
-    )
-    return (
-        '<svg class="whisker" viewBox="-4 0 108 14" aria-hidden="true">'
-        '<line class="whole" x1="0" x2="100" y1="7" y2="7"/>'
-        '<line class="even" x1="50" x2="50" y1="1" y2="13"/>'
-        f'{spread}<circle cx="{100 * at:.1f}" cy="7" r="3.5"/></svg>'
-    )
-
-
 def _curves(panels: list[dict]) -> str:
-    """Empty frames; page.js fills them."""
+    """Empty frames, filled by page.js."""
     frames = "\n".join(
         f'<figure class="chart" data-chart="{k}"><h3>{text(panel["env"])}</h3>'
-        '<noscript><p class="small">These curves are drawn by a script. '
-        "The figures below show the same without one.</p></noscript></figure>"
+        '<noscript><p class="small">These curves need JavaScript. The figures below '
+        "show the same.</p></noscript></figure>"
         for k, panel in enumerate(panels)
     )
-    note = (
-        '<p class="small">Line: mean over seeds of the return without noise. Band: one '
-        "standard deviation. A seed that stopped early counts until there. Choose an arm "
-        "to hide it; the scale fits what is shown.</p>"
-    )
-    return _section("curves", "Learning curves", note + frames) if panels else ""
-
-
-def _data_uri(name: str, data: bytes) -> str:
-    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+    note = f'<p class="small">{words.CHARTS_NOTE}</p>'
+    return section("curves", "Learning curves", note + frames) if panels else ""
 
 
 def _figures(figures: dict[str, bytes]) -> str:
-    small = [n for n, d in figures.items() if not (n.endswith("svg") and _large(d))]
-    # a large SVG is still better than nothing
-    names = words.one_a_stem([*small, *(n for n in figures if n not in small)], ".svg")
-    names = [_smaller(n, small) for n in names]
+    names = _shown_figures(figures)
     shown = "\n".join(
         f'<details class="figure"{" open" if name == names[0] else ""}>'
         f"<summary>{text(words.caption(name))}</summary>"
         '<div class="scroll" tabindex="0" role="region" '
         f'aria-label="{text(words.caption(name))}">'
-        f'<img src="{_data_uri(name, figures[name])}" '
+        f'<img src="{data_uri(name, figures[name])}" '
         f'alt="Figure: {text(words.caption(name))}"></div></details>'
         for name in names
     )
-    return _section("figures", "Figures", shown) if shown else ""
+    return section("figures", "Figures", shown) if shown else ""
 
 
-def _large(data: bytes) -> bool:
-    return len(data) > LARGE_SVG
+def _shown_figures(figures: dict[str, bytes]) -> list[str]:
+    """One file of each figure: a small SVG, or else a PNG, or else a large SVG."""
 
+    def rank(name: str) -> int:
+        if not name.endswith(".svg"):
+            return 1
+        return 2 if len(figures[name]) > LARGE_SVG else 0
 
-def _smaller(name: str, small: list[str]) -> str:
-    """Another file of the same figure where this one is too large."""
-    same = [n for n in small if Path(n).stem == Path(name).stem]
-    return name if name in small or not same else same[0]
+    return words.best_files(figures, rank)
 
 
 def _gaits(gaits: list[dict]) -> str:
     shown = "\n".join(_gait(gait) for gait in gaits)
     inside = f'<div class="gaits">{shown}</div>'
-    return _section("gaits", "How they move", inside) if gaits else ""
+    return section("gaits", words.GAITS, inside) if gaits else ""
 
 
 def _gait(gait: dict) -> str:
@@ -278,36 +180,24 @@ def _gait(gait: dict) -> str:
     try:
         data = Path(gait["file"]).read_bytes()
     except OSError:
-        return f"<p>{label}: the picture is not there any more.</p>"
+        return f"<p>{label}: the picture is no longer there.</p>"
     return (
-        f'<figure><img src="{_data_uri(gait["file"], data)}" alt="Gait of {label}">'
+        f'<figure><img src="{data_uri(gait["file"], data)}" alt="Gait of {label}">'
         f"<figcaption>{label}</figcaption></figure>"
     )
 
 
 def _scores(panels: list[dict]) -> str:
-    head = [
-        "Arm",
-        "n",
-        "Mean",
-        "Std",
-        "Stderr",
-        "IQM",
-        "95 % interval",
-        "Worst",
-        "Best",
+    groups = [
+        (
+            text(panel["env"]),
+            [[text(a["arm"]), *words.score(a["summary"])] for a in panel["arms"]],
+        )
+        for panel in panels
     ]
-    groups = [(text(p["env"]), [_score(arm) for arm in p["arms"]]) for p in panels]
-    note = (
-        '<p class="small">Return at the end of learning, over seeds. IQM: mean of the '
-        "middle half. The interval is of the mean.</p>"
-    )
-    table = _table("Final scores", head, groups, "numbers")
-    return _section("scores", "Final scores", note + table)
-
-
-def _score(arm: dict) -> list[str]:
-    return [text(arm["arm"]), *words.score(arm["summary"])]
+    note = f'<p class="small">{words.SCORES_NOTE}</p>'
+    rows = table(words.SCORES, words.SCORE_HEAD, groups, "numbers")
+    return section("scores", words.SCORES, note + rows)
 
 
 def _seeds(findings: dict) -> str:
@@ -322,17 +212,18 @@ def _seeds(findings: dict) -> str:
         )
         for panel in findings["panels"]
     ]
-    table = _table("Seeds", head, groups, "seeds")
     failed = "".join(
         f"<li><strong>{text(arm)}</strong>, seed {text(seed)}, in {text(env)}: "
         f"<code>{text(error)}</code></li>"
         for env, arm, seed, error in words.failures(findings)
     )
     errors = f'<h3>Failed seeds</h3><ul class="errors">{failed}</ul>' if failed else ""
-    return _section("seeds", "Seeds", table + errors)
+    return section("seeds", "Seeds", table("Seeds", head, groups, "seeds") + errors)
 
 
 def _settings(arms: list[dict]) -> str:
+    if not arms:
+        return ""
     groups = words.setting_groups(arms)
     head = ["Setting", *(text(arm["name"]) for arm in arms)]
 
@@ -343,28 +234,26 @@ def _settings(arms: list[dict]) -> str:
         ]
 
     kinds = [[text(cell) for cell in row] for row in words.kinds(arms)]
-    first = _table(
-        "Settings in which arms differ", head, [("", kinds + rows(groups["differ"]))],
-        "settings",
-    )  # fmt: skip
-    rest = "".join(
+    differing = [("", kinds + rows(groups["differ"]))]
+    first = table("Settings in which arms differ", head, differing, "settings")
+    folded = "".join(
         f"<details><summary>{title} ({len(groups[key])})</summary>"
-        f"{_table(title, head, [('', rows(groups[key]))], 'settings')}</details>"
-        for key, title in words.REST.items()
+        f"{table(title, head, [('', rows(groups[key]))], 'settings')}</details>"
+        for key, title in words.FOLDED.items()
         if groups[key]
     )
     note = f'<p class="small">{words.SETTINGS_NOTE}</p>'
-    return _section("settings", "Settings", note + first + rest) if arms else ""
+    return section("settings", "Settings", note + first + folded)
 
 
-def _making(findings: dict) -> str:
+def _provenance(findings: dict) -> str:
     listed = "".join(
         f"<dt>{k}</dt><dd>{text(v)}</dd>" for k, v in words.facts(findings).items()
     )
-    return _section(
-        "making",
-        "How it was made",
-        f"<dl>{listed}</dl><h3>Make it again</h3>"
+    return section(
+        "provenance",
+        words.PROVENANCE,
+        f"<dl>{listed}</dl><h3>{words.REPRODUCE}</h3>"
         f'<div class="command"><pre><code id="command">{text(findings["command"])}'
         '</code></pre><button type="button" data-copy="command">Copy</button></div>'
         '<p class="unseen" role="status" id="copied"></p>',

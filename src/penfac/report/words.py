@@ -1,4 +1,4 @@
-"""Numbers, dates and verdicts as people read them: what the page and the Markdown share."""
+"""Numbers, dates and sentences that the page and the Markdown of a report share."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -10,32 +10,60 @@ THIN = "\u202f"  # a narrow space that does not break: 2 034
 MINUS = "\u2212"
 MISSING = "\u2013"
 
-CLAIMS = "What is claimed, and what we see"
-SIGNS = {"holds": "✓", "contradicted": "✗", "not shown": "?",
-         "not tested": "◇", "not run": "○"}  # fmt: skip
-REST = {  # groups of settings that are folded away, and their titles
+QUESTION = "Question"
+CLAIMS = "Claims and verdicts"
+GAITS = "Gaits"
+SCORES = "Final scores"
+PROVENANCE = "How these results were made"
+REPRODUCE = "Reproduce"
+CHARTS_NOTE = (
+    "Line: mean over seeds of the return without noise. Band: one standard deviation. A "
+    "seed that stopped early counts up to that step. Click an arm to hide it; the scale "
+    "fits the arms shown."
+)
+SCORES_NOTE = (
+    "Mean return over the last tenth of the evaluations, over seeds. IQM: interquartile "
+    "mean. The interval is that of the mean."
+)
+SETTINGS_NOTE = (
+    "Settings that differ between arms or were set by hand come first. Values are those "
+    "in the first environment."
+)
+SCORE_HEAD = [
+    "Arm",
+    "n",
+    "Mean",
+    "Std",
+    "Stderr",
+    "IQM",
+    "95 % interval",
+    "Worst",
+    "Best",
+]
+FOLDED = {  # groups of settings that are folded away, and their titles
     "some": "Settings that only some arms have",
     "same": "Settings that are the same in every arm",
 }
-SETTINGS_NOTE = (
-    "First what differs between arms or was set by hand. Values are those of the first "
-    "environment."
-)
+SIGNS = {"holds": "✓", "contradicted": "✗", "not shown": "?",
+         "not tested": "◇", "not run": "○"}  # fmt: skip
 STATES = ("finished", "running", "failed", "missing")
 FIDELITY = {
     "authors": "with the authors' settings",
     "tuned": "with settings tuned for this code",
 }
 CAPTIONS = {
-    "curves": "As in the paper: mean and deviation over seeds",
-    "iqm": "As the field does today: interquartile mean with its interval",
-    "profile": "As the field does today: share of seeds above a return",
-    "improvement": "As the field does today: chance that one arm is above another",
+    "curves": "Mean over seeds, as in the paper",
+    "iqm": "Interquartile mean with its 95 % interval",
+    "profile": "Performance profile: share of runs above a return",
+    "improvement": "Probability that one arm beats another",
 }
 
 
+# --- numbers -----------------------------------------------------------------------------
+
+
 def number(x: float | None) -> str:
-    """A measurement, to three digits or so: 2 034, 81.2, 0.003."""
+    """A measurement to about three digits: 2 034, 81.2, 0.003."""
     if x is None or not isfinite(x):
         return MISSING
     size = abs(x)
@@ -50,12 +78,12 @@ def number(x: float | None) -> str:
 
 
 def chance(x: float | None) -> str:
-    """A probability, to a hundredth."""
+    """A probability to two decimals."""
     return MISSING if x is None else f"{x:.2f}"
 
 
 def p_value(p: float | None) -> str:
-    """To a thousandth; below that only that it is below."""
+    """A p-value to three decimals, or that it is below 0.001."""
     if p is None:
         return MISSING
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
@@ -66,7 +94,7 @@ def span(
     high: float | None,
     say: Callable[[float | None], str] = number,
 ) -> str:
-    """An interval, from low to high; a word reads better than a dash beside a minus."""
+    """An interval as "low to high": a dash beside a minus is hard to read."""
     if low is None or high is None:
         return MISSING
     return f"{say(low)} to {say(high)}"
@@ -78,7 +106,7 @@ def with_span(
     high: float | None,
     say: Callable[[float | None], str] = number,
 ) -> str:
-    """A number and behind it its interval, where it has one."""
+    """A number, followed by its interval if it has one."""
     tail = "" if low is None or high is None else f" ({span(low, high, say)})"
     return say(x) + tail
 
@@ -96,7 +124,7 @@ def duration(seconds: float | None) -> str:
 
 
 def date(stamp: str) -> str:
-    """15 November 2026, 22:00 UTC; what is no date stays as it is."""
+    """A time stamp as 15 November 2026, 22:00 UTC; any other text unchanged."""
     try:
         when = datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%S%z")
     except ValueError:
@@ -106,7 +134,7 @@ def date(stamp: str) -> str:
 
 
 def setting(value: object) -> str:
-    """A setting with all its digits, so that it can be given again."""
+    """A setting with all its digits."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
@@ -121,7 +149,7 @@ def setting(value: object) -> str:
 
 
 def seed_list(seeds: Iterable[int]) -> str:
-    """0 to 4, 7: neighbours as a range."""
+    """Seeds with neighbours as a range: 0 to 4, 7."""
     runs: list[list[int]] = []
     for seed in sorted(seeds):
         if runs and seed == runs[-1][-1] + 1:
@@ -136,7 +164,7 @@ def seed_list(seeds: Iterable[int]) -> str:
 
 
 def seeds_by_state(arm: dict) -> dict[str, str]:
-    """Of one arm in one environment: which seeds are finished, running, ..."""
+    """The seeds of an arm in one environment, by state."""
     return {
         state: seed_list(s["seed"] for s in arm["seeds"] if s["state"] == state)
         for state in STATES
@@ -144,7 +172,7 @@ def seeds_by_state(arm: dict) -> dict[str, str]:
 
 
 def score(summary: dict | None) -> list[str]:
-    """n, mean, std, stderr, IQM, interval, worst and best of final scores."""
+    """The cells of a summary, in the order of SCORE_HEAD."""
     if summary is None:
         return ["0", *[MISSING] * 7]
     return [
@@ -159,7 +187,7 @@ def score(summary: dict | None) -> list[str]:
 def failures(findings: dict) -> list[tuple[str, str, int, str]]:
     """Environment, arm, seed and error of every seed that failed."""
     return [
-        (panel["env"], arm["arm"], seed["seed"], seed["error"] or "no error was kept")
+        (panel["env"], arm["arm"], seed["seed"], seed["error"] or "no error message")
         for panel in findings["panels"]
         for arm in panel["arms"]
         for seed in arm["seeds"]
@@ -168,49 +196,50 @@ def failures(findings: dict) -> list[tuple[str, str, int, str]]:
 
 
 def source(findings: dict) -> str:
-    """Which figure of the paper, and how closely it is followed."""
+    """The figure of the paper, and whose settings are used."""
     paper = findings["paper"]
     fidelity = FIDELITY.get(findings["fidelity"], findings["fidelity"])
     parts = [f"{paper} of the paper" if paper else "", fidelity]
-    return ", ".join(p for p in parts if p) or "A study of our own"
+    return ", ".join(p for p in parts if p) or "A custom study"
 
 
-def measured(findings: dict) -> str:
-    """How long every seed learns and how it is measured."""
+def protocol(findings: dict) -> str:
+    """Number of seeds, steps and evaluations."""
     return (
-        f"{len(findings['seeds'])} seeds an arm, {number(findings['steps'])} steps each, "
+        f"{len(findings['seeds'])} seeds per arm, {number(findings['steps'])} steps each, "
         f"evaluated without noise every {number(findings['eval_every'])} steps "
         f"over {findings['eval_episodes']} episodes."
     )
 
 
 def incomplete(findings: dict) -> str:
-    """What is not there yet, as a warning; empty when every seed has finished."""
+    """A warning that counts the runs that have not finished; empty if all have."""
     counts = findings["counts"]
     parts = [f"{counts[s]} {s}" for s in STATES[1:] if counts.get(s)]
     if not parts:
         return ""
     total = sum(counts.get(s, 0) for s in STATES)
     return (
-        f"Not complete: {', '.join(parts)} of {total} runs. Verdicts are of the rest."
+        f"Incomplete: {', '.join(parts)} of {total} runs. A failed run counts with the "
+        "worst score of its arm; verdicts ignore running and missing runs."
     )
 
 
 def warnings(findings: dict) -> list[str]:
-    """What every reader of the verdicts should know first, each once."""
-    told = [text for claim in findings["claims"] for text in claim["warnings"]]
-    return [sentence(text) for text in dict.fromkeys(told)]
+    """The warnings of all claims, each once."""
+    texts = [text for claim in findings["claims"] for text in claim["warnings"]]
+    return [sentence(text) for text in dict.fromkeys(texts)]
 
 
 def facts(findings: dict) -> dict[str, str]:
-    """When, with what and at what cost."""
-    spent, elsewhere = findings["cost"], findings["elsewhere"]
+    """Date, cost, versions and folder."""
+    cost, elsewhere = findings["cost"], findings["elsewhere"]
     versions = {"penfac": findings["penfac"], **findings["versions"]}
-    told = f"{number(elsewhere['runs'])} runs, whose cost is not counted"
-    others = {"From elsewhere": f"{told}: {elsewhere['file']}"}
+    count = f"{number(elsewhere['runs'])} runs, whose cost is not counted"
+    others = {"Added from a file": f"{count}: {elsewhere['file']}"}
     return {
         "Made": date(findings["created"]),
-        "Cost": f"{duration(spent['seconds'])} of computing, {number(spent['steps'])} steps",
+        "Cost": f"{duration(cost['seconds'])} of computing, {number(cost['steps'])} steps",
         "Versions": ", ".join(f"{name} {v}" for name, v in versions.items()),
         "Folder": findings["folder"],
         **(others if elsewhere["runs"] else {}),
@@ -218,14 +247,14 @@ def facts(findings: dict) -> dict[str, str]:
 
 
 def sentence(text: str) -> str:
-    """With a capital and a full stop."""
+    """The text with a capital letter and a full stop."""
     whole = text[:1].upper() + text[1:]
     return whole if whole.endswith((".", "!", "?")) else whole + "."
 
 
 def setting_groups(arms: list[dict]) -> dict[str, list[str]]:
-    """Names of settings: `differ` in value between arms or were set by hand, `some` arms
-    have them, `same` everywhere. An algorithm that lacks a setting does not differ in it.
+    """Names of settings by group: `differ` between arms or were set by hand; only `some`
+    arms have them; the `same` in all. An arm that lacks a setting does not differ in it.
     """
     names = list(dict.fromkeys(k for arm in arms for k in arm["config"]))
     groups: dict[str, list[str]] = {"differ": [], "some": [], "same": []}
@@ -241,7 +270,7 @@ def setting_groups(arms: list[dict]) -> dict[str, list[str]]:
 
 
 def kinds(arms: list[dict]) -> list[list[str]]:
-    """What is known of arms beside their settings, a row each, where any arm has it."""
+    """Rows of algorithm, preset and note; a row that no arm fills is left out."""
     return [
         [title, *(arm[key] or MISSING for arm in arms)]
         for title, key in (
@@ -258,17 +287,16 @@ def setting_of(arm: dict, name: str) -> str:
 
 
 def caption(name: str) -> str:
-    """What a figure is called, from the name of its file."""
+    """The caption of a figure, by the name of its file."""
     stem = PurePath(name).stem
     words = stem.replace("_", " ").replace("-", " ")
     return CAPTIONS.get(stem, words[:1].upper() + words[1:])
 
 
-def one_a_stem(names: Iterable[str], first: str) -> list[str]:
-    """A figure drawn as both PNG and SVG is shown once: the one that ends in `first`."""
-    chosen: dict[str, str] = {}
-    for name in names:
-        stem = PurePath(name).stem
-        if stem not in chosen or name.endswith(first):
-            chosen[stem] = name
-    return list(chosen.values())
+def best_files(names: Iterable[str], rank: Callable[[str], int]) -> list[str]:
+    """One file of each figure, the one of lowest rank, in the order of the figures."""
+    names = list(names)
+    best: dict[str, str] = {}
+    for name in sorted(names, key=rank):
+        best.setdefault(PurePath(name).stem, name)
+    return [best[stem] for stem in dict.fromkeys(PurePath(n).stem for n in names)]
