@@ -53,7 +53,7 @@ FIDELITY = {
 }
 CAPTIONS = {
     "curves": "Mean over seeds, as in the paper",
-    "iqm": "Interquartile mean with its 95 % interval",
+    "iqm": "Interquartile mean with a 95 % interval",
     "profile": "Performance profile: share of runs above a return",
     "improvement": "Probability that one arm beats another",
 }
