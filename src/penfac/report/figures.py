@@ -32,7 +32,9 @@ from penfac.scores import final_score
 
 POINTS = 200  # of a curve
 RETURN = "return without noise"
-MEAN_CAPTION = "line: mean over seeds; dark band: standard error; light band: one standard deviation"
+MEAN_CAPTION = (
+    "line: mean; dark band: standard error; light band: one standard deviation"
+)
 IQM_CAPTION = "thick line: interquartile mean; thin: seeds; band: "
 BOOTSTRAP, STUDENT = "95 % bootstrap interval", "95 % t interval of the mean"
 FINAL_CAPTION = "final score: mean over the last tenth of the evaluations"
