@@ -52,6 +52,7 @@ check: lint types docs
 lint: $(VENV)/.dev
 	$(BIN)/ruff check src tests examples docs/site.py
 	$(BIN)/ruff format --check src tests examples docs/site.py
+	$(BIN)/lint-imports
 
 types: $(VENV)/.peers
 	$(BIN)/pyright
