@@ -386,12 +386,12 @@ def test_a_sigma_that_is_annealed_is_not_learned(make, batch):
     given = jnp.float32(0.4)
     for end in (0.2, None):
         made = make(sigma_end=end, entropy_weight=0.01)
-        start = ppo.spread(made.state, given, made.plan, made.numbers)
+        start = ppo.sigma(made.state, batch.obs, given, made.plan, made.numbers)
         np.testing.assert_allclose(start, np.full(M, 0.4 if end else 0.7), rtol=1e-6)
         new, metrics = made.step(batch, sigma=0.4)
         learned = bits(new.networks.log_sigma) != bits(made.state.networks.log_sigma)
         assert learned == (end is None)
-        sigma = ppo.spread(new, given, made.plan, made.numbers)
+        sigma = ppo.sigma(new, batch.obs, given, made.plan, made.numbers)
         expected = (
             np.exp(np.asarray(new.networks.log_sigma))
             if end is None

@@ -128,9 +128,9 @@ def _run(name, family, plan, how, updates, each):
             state, worlds, finite = carry
             progress = k / updates
             sigma = annealed(sigmas[0], sigmas[1], progress)
-            spread = jnp.asarray(algo.spread(state, sigma, plan, numbers))
+            spread = algo.sigma(state, jnp.zeros(plan.obs_dim), sigma, plan, numbers)
             random = k * how.worlds * how.steps < how.random_steps
-            noise = Noise(how.exploration, spread[None], random[None])
+            noise = Noise(how.exploration, jnp.asarray(spread)[None], random[None])
             acting = algo.behaviour(state)
 
             def mu(obs):

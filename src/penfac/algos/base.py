@@ -56,18 +56,20 @@ class Moment(NamedTuple):
     sigma: Float[Array, ""]  # what the batch was explored with
 
 
-def as_written(cfg: Any, spec: EnvSpec) -> Any:
+def keep_config(cfg: Any, spec: EnvSpec) -> Any:
     """The config needs nothing of the environment."""
     return cfg
 
 
-def itself(state: State) -> State:
+def use_own_actor(state: State) -> State:
     """The learner explores with its own actor."""
     return state
 
 
-def given(state: State, sigma: Any, plan: Plan, numbers: Numbers) -> Any:
-    """Exploration as wide as the config says."""
+def use_configured_sigma(
+    state: State, obs: Array, sigma: Any, plan: Plan, numbers: Numbers
+) -> Any:
+    """Exploration is as wide as the config says."""
     return sigma
 
 
@@ -100,11 +102,13 @@ class Algorithm(NamedTuple):
     mu: Callable[..., Any]  # (state, obs, plan, numbers) -> actions in [-1, 1]
     update: Callable[[State, Transitions, Plan, Numbers, Moment], tuple[State, Metrics]]
     acting: Callable[[State, Plan, Numbers], tuple[Inputs, Actor]]  # all that mu needs
-    behaviour: Callable[[State], State] = itself  # whose mu explores
-    spread: Callable[..., Any] = given  # (state, sigma, plan, numbers) -> [] or [m]
+    behaviour: Callable[[State], State] = use_own_actor  # whose mu explores
+    # (state, obs, sigma of the config, plan, numbers) -> the width of exploration at obs:
+    # [] or [m] if it is the same everywhere, [*b, m] if it depends on the observation
+    sigma: Callable[..., Any] = use_configured_sigma
     modes: tuple[str, ...] = ("mean",)  # how it is judged
     # (cfg, spec) -> cfg: what a config leaves to the environment, filled in
-    settled: Callable[[Any, EnvSpec], Any] = as_written
+    settled: Callable[[Any, EnvSpec], Any] = keep_config
     # arrays that the state of runs begun by an earlier version did not have
     earlier_arrays: Mapping[str, np.ndarray] = MappingProxyType({})
 
@@ -122,6 +126,11 @@ class Algorithm(NamedTuple):
     def overrides(self) -> Mapping[str, Any]:
         """The settings that make it this algorithm."""
         return SETTINGS[self.name].overrides
+
+    @property
+    def learns_sigma(self) -> bool:
+        """Whether the width of exploration is part of the state."""
+        return self.sigma is not use_configured_sigma
 
     def policy(self, state: State, plan: Plan, numbers: Numbers) -> PolicyWeights:
         """mu as numpy arrays: what is deployed."""

@@ -142,15 +142,20 @@ def mu(
     return actor_mean(state.networks.actor, obs, inputs_of(state, numbers), plan)
 
 
-def spread(
-    state: State, sigma: Any, plan: Plan, numbers: Numbers
+def sigma(
+    state: State,
+    obs: Float[Array, "*b n"],
+    configured: Any,
+    plan: Plan,
+    numbers: Numbers,
 ) -> Float[Array, " m"]:
-    """The standard deviation, learned or, on request, annealed."""
-    return sigma_of(state.networks.log_sigma, sigma, numbers)
+    """The standard deviation, the same at every observation."""
+    return sigma_of(state.networks.log_sigma, configured, numbers)
 
 
-def sigma_of(log_sigma: Float[Array, " m"], given: Any, numbers: Numbers):
-    return jnp.where(numbers.sigma_learned, jnp.exp(log_sigma), given)
+def sigma_of(log_sigma: Float[Array, " m"], configured: Any, numbers: Numbers):
+    """The learned deviation, or the annealed one if the config asks for it."""
+    return jnp.where(numbers.sigma_learned, jnp.exp(log_sigma), configured)
 
 
 # --- one update -----------------------------------------------------------------------
@@ -197,11 +202,11 @@ def update(
         observed=running_update(state.observed, batch.obs, batch.mask),
         returned=returned,
     )
-    policy_loss, value_loss, spread_entropy, _, _ = jnp.mean(reports, axis=(0, 1))
+    policy_loss, value_loss, policy_entropy, _, _ = jnp.mean(reports, axis=(0, 1))
     metrics = Metrics(
         policy_loss=policy_loss,
         value_loss=value_loss,
-        entropy=spread_entropy,
+        entropy=policy_entropy,
         approx_kl=final[3],
         clip_fraction=final[4],
         explained_variance=explained_variance(samples.v, samples.target, samples.mask),
@@ -230,9 +235,9 @@ def prepare(
     discount = discounts_of(batch, numbers)
     delta = jnp.where(batch.mask, td_errors(reward, discount, v, v_next), 0)
     advantage = lambda_advantages(delta, discount, batch.last, numbers.lam)
-    sigma = sigma_of(state.networks.log_sigma, now.sigma, numbers)
+    old_sigma = sigma_of(state.networks.log_sigma, now.sigma, numbers)
     mean = mean_of(state.networks.actor, x, plan)
-    old = log_likelihood(batch.action, mean, sigma)
+    old = log_likelihood(batch.action, mean, old_sigma)
     return Samples(x, batch.action, advantage, v + advantage, v, old, batch.mask)
 
 
@@ -247,13 +252,13 @@ def surrogate_loss(
     networks: Networks,
     part: Samples,
     clip: Scalar,
-    sigma_given: Scalar,
+    configured: Scalar,
     plan: Plan,
     numbers: Numbers,
 ) -> tuple[Scalar, Float[Array, "5"]]:
     """What one step of Adam descends; and its parts, the divergence and clip fraction."""
-    sigma = sigma_of(networks.log_sigma, sigma_given, numbers)
-    new = log_likelihood(part.action, mean_of(networks.actor, part.x, plan), sigma)
+    deviation = sigma_of(networks.log_sigma, configured, numbers)
+    new = log_likelihood(part.action, mean_of(networks.actor, part.x, plan), deviation)
     log_ratio = jnp.where(part.mask, new - part.log_likelihood, 0)
     ratio = jnp.exp(log_ratio)
     advantage = jnp.where(
@@ -265,7 +270,7 @@ def surrogate_loss(
     v = value(networks.critic, part.x, plan)
     near = jnp.where(numbers.clip_value, clip, jnp.inf)
     value_loss = clipped_value_loss(v, part.v, part.target, near, part.mask)
-    policy_entropy = entropy(sigma)
+    policy_entropy = entropy(deviation)
     loss = policy_loss + 2 * numbers.value_weight * value_loss
     loss = loss - numbers.entropy_weight * policy_entropy
     kl = approximate_kl(log_ratio, part.mask)
@@ -296,6 +301,6 @@ PPO = Algorithm(
     mu=mu,
     update=update,
     acting=acting,
-    spread=spread,
+    sigma=sigma,
     modes=("mean", "mean-of-15", "sampled"),
 )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import numpy as np
 
-from penfac.algos.base import Algorithm, Collecting, Moment, given
+from penfac.algos.base import Algorithm, Collecting, Moment
 from penfac.core.noise import narrowed
 from penfac.envs.gym import EnvOptions, Watch
 from penfac.errors import CorruptFile, Divergence, PenfacError
@@ -75,8 +75,9 @@ class Job(NamedTuple):
     ) -> Policy:  # fmt: skip
         """mu to be deployed, and how training explores around it now."""
         about: dict[str, Any] = {}
-        if self.algo.spread is not given:  # learned: no config tells it
-            sigma = self.algo.spread(state, self.cfg.sigma, plan, numbers)
+        if self.algo.learns_sigma:  # no config tells it
+            obs = np.zeros(plan.obs_dim, np.float32)
+            sigma = self.algo.sigma(state, obs, self.cfg.sigma, plan, numbers)
             about["sigma"] = np.asarray(sigma, float).tolist()
         return Policy(weights, actions, about)
 

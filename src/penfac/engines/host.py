@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from penfac.algos.base import given, itself, policy_weights
+from penfac.algos.base import policy_weights, use_own_actor
 from penfac.engines.base import (
     Arrays,
     Counters,
@@ -184,7 +184,7 @@ class HostEngine:
     def _weights(self, learner: Held, exploring: bool = False) -> PolicyWeights:
         """mu of the learner; or of whom it explores with."""
         algo = self.job.algo
-        whose = algo.behaviour if exploring else itself
+        whose = algo.behaviour if exploring else use_own_actor
         acting = acting_of(
             algo.acting, whose, self.plan, learner.rest, self.packed_numbers
         )
@@ -192,10 +192,12 @@ class HostEngine:
 
     def _sigma(self, learner: Held, step: int) -> float | np.ndarray:
         """How widely it explores: a number, or one for each dimension of the action."""
-        sigma, spread = self.job.sigma(step), self.job.algo.spread
-        if spread is given:
+        sigma, algo = self.job.sigma(step), self.job.algo
+        if not algo.learns_sigma:
             return sigma
-        return np.asarray(spread(learner.state, sigma, self.plan, self.numbers), float)
+        obs = np.zeros(self.plan.obs_dim, np.float32)
+        deviation = algo.sigma(learner.state, obs, sigma, self.plan, self.numbers)
+        return np.asarray(deviation, float)
 
     def _learn(self, i: int, turn: Turn, collected: Collected) -> None:
         steps, stats, turn.episode = collected

@@ -126,8 +126,10 @@ class Programs(NamedTuple):
         return Learners(state, worlds), Told(metrics, steps, finished, sigma)
 
     def _spread(self, state: State, who: Who, sigma: Array) -> Array:
+        obs = jnp.zeros(self.plan.obs_dim)
+
         def one(state, numbers, sigma):
-            return self.algo.spread(state, sigma, self.plan, numbers)
+            return self.algo.sigma(state, obs, sigma, self.plan, numbers)
 
         return jax.vmap(one)(state, who.numbers, sigma)
 
