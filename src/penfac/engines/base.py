@@ -76,7 +76,7 @@ class Job(NamedTuple):
         """mu to be deployed, and how training explores around it now."""
         about: dict[str, Any] = {}
         if self.algo.learns_sigma:  # no config tells it
-            obs = np.zeros(plan.obs_dim, np.float32)
+            obs = jax.numpy.zeros(plan.obs_dim)
             sigma = self.algo.sigma(state, obs, self.cfg.sigma, plan, numbers)
             about["sigma"] = np.asarray(sigma, float).tolist()
         return Policy(weights, actions, about)

@@ -195,7 +195,7 @@ class HostEngine:
         sigma, algo = self.job.sigma(step), self.job.algo
         if not algo.learns_sigma:
             return sigma
-        obs = np.zeros(self.plan.obs_dim, np.float32)
+        obs = jax.numpy.zeros(self.plan.obs_dim)
         deviation = algo.sigma(learner.state, obs, sigma, self.plan, self.numbers)
         return np.asarray(deviation, float)
 
