@@ -1,4 +1,4 @@
-"""What mkdocs asks while it builds the site: pages link to files of results/."""
+"""Hooks of mkdocs: make links to files of results/ work on the site."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ LINK = re.compile(r"!?\[([^\]]*)\]\(([^)#:\s]+)\)")
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """results/ becomes data/ of the site."""
+    """Add the files of results/ to the site, under data/."""
     for path in sorted(RESULTS.rglob("*")):
         if path.is_file():
             place = f"data/{path.relative_to(RESULTS).as_posix()}"
@@ -20,10 +20,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """The same links work in the repository and on the site."""
+    """Turn links to results/ into links to data/, and drop links to files that are not kept."""
     place = page.file.src_uri
     if not place.startswith("data/"):
         return markdown.replace("](../results/", "](data/")
     home = (RESULTS / place.removeprefix("data/")).parent
-    # of a report's figures not all are kept
     return LINK.sub(lambda m: m[0] if (home / m[2]).exists() else m[1], markdown)

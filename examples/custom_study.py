@@ -1,8 +1,8 @@
-"""A study of your own, declared in Python, run and judged.
+"""Declare a study in Python, run it, and print its verdicts.
 
     python examples/custom_study.py [SEEDS] [OUT]
 
-Run it again and it goes on: complete runs are skipped, more seeds are added. The command
+A second call skips complete runs, continues the others and adds more seeds. The command
 reads `study` from this file too: `penfac study run examples/custom_study.py`.
 """
 
@@ -14,7 +14,7 @@ from penfac.studies.claims import Claim
 from penfac.studies.spec import Arm, Study
 from penfac.training.events import Limits
 
-settings = {  # one state: mu is a bias, V a number; steps as the equations have them
+settings = {  # one state: mu is a bias, V a number; plain gradient steps
     "actor_hidden": [],
     "critic_hidden": [],
     "actor_output": "linear",
@@ -40,29 +40,29 @@ study = Study(
     ),
     seeds=5,
     steps=2_000,
-    eval_episodes=1,  # one state, one action: always the same
+    eval_episodes=1,  # one state, one action: every episode is the same
 )
 
 
 def main(seeds: int, folder: Path) -> None:
-    told = runner.start(
+    result = runner.start(
         study, tuple(range(seeds)), folder, runner.How(), Limits(), print
     )
-    if told.exit_code:
-        sys.exit(f"{told.reason}: {told.failed}")
-    found = findings.findings(folder)
-    for claim in found["claims"]:
+    if result.exit_code:
+        sys.exit(f"{result.reason}: {result.failed}")
+    results = findings.findings(folder)
+    for claim in results["claims"]:
         print(f"{claim['verdict']}: {claim['words']}")
         for c in claim["comparisons"]:
             interval = f"[{c['low']:.3g}, {c['high']:.3g}]"
             print(
                 f"  {c['text']}: by {c['difference']:.3g} {interval}, p = {c['p']:.1g}"
             )
-    page, *_ = publish.publish(found, folder / "report")
+    page, *_ = publish.publish(results, folder / "report")
     print(f"page: {page}")
 
 
-if __name__ == "__main__":  # the processes that it starts import this file
+if __name__ == "__main__":  # worker processes import this file
     main(
         int(sys.argv[1]) if len(sys.argv) > 1 else study.seeds,
         Path(sys.argv[2] if len(sys.argv) > 2 else "studies/steps"),

@@ -3,7 +3,7 @@
     python examples/deploy_policy.py RUN [SECONDS]
 
 RUN is a run of examples/train_own_env.py, its policy folder, or the file in it. The plant
-here is the same mass on a rail; put your sensors and motors in its place.
+is the same mass on a rail; replace it by your sensors and motors.
 """
 
 import sys
@@ -16,7 +16,7 @@ DT = 0.1
 
 
 def main(run: str, seconds: float) -> None:
-    policy = Policy.load(run)  # checks its sha256 before it is used
+    policy = Policy.load(run)  # refuses a damaged file (sha256)
     print(f"learned on {policy.about['environment']}, {policy.about['step']} steps")
     position, speed = 0.8, 0.0
     for tick in range(round(seconds / DT)):

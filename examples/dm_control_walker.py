@@ -1,10 +1,10 @@
-"""Learn a task of the DeepMind Control Suite through Shimmy's Gymnasium ids.
+"""Train on a task of the DeepMind Control Suite through Shimmy's Gymnasium ids.
 
     pip install "shimmy[dm-control]"
     python examples/dm_control_walker.py [STEPS] [OUT]
 
-Its observation is a dict: `flatten_obs` joins the parts. It ends after 1000 steps of its
-own, which no spec says: `max_episode_steps` does. The same with a command:
+The observation is a dict: `flatten_obs` joins its parts. An episode ends after 1000 steps,
+but the spec does not say so: `max_episode_steps` does. The same as a command:
 
     penfac train --env shimmy:dm_control/walker-walk-v0 --flatten-obs --max-episode-steps 1000
 """
@@ -22,8 +22,8 @@ def main(steps: int, out: str) -> None:
         out=out,
     )
     model.learn(steps, progress_bar=True, eval_episodes=3)
-    worth = model.evaluate(5)
-    print(f"return {worth['mean']:.1f} +- {worth['std']:.1f}   run: {model.run}")
+    result = model.evaluate(5)
+    print(f"return {result['mean']:.1f} +- {result['std']:.1f}   run: {model.run}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Read what runs left behind: evaluations.csv of every seed as one small table.
+"""Print a table of all runs in a folder, from the evaluations.csv of each seed.
 
     python examples/read_runs.py runs
 
-Needs the standard library alone: a run folder is CSV and JSON.
+It needs only the standard library: a run folder is CSV and JSON.
 """
 
 import csv
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def evaluations(folder: Path) -> dict[int, float]:
-    """Step -> mean return of the episodes that were played there."""
+    """Return the mean return of each evaluation, by step."""
     returns = defaultdict(list)
     with open(folder / "evaluations.csv", newline="") as file:
         for row in csv.DictReader(file):

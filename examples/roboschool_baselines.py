@@ -1,4 +1,4 @@
-"""What doing nothing and doing anything earn on the Roboschool tasks: 256 worlds at once.
+"""Measure the returns of zero and random actions on the Roboschool tasks, in 256 worlds.
 
 python examples/roboschool_baselines.py [worlds]
 """
@@ -8,13 +8,13 @@ import sys
 import gymnasium
 import numpy as np
 
-import penfac.envs  # registers the ids; gymnasium.make("penfac.envs:...") would too
+import penfac.envs  # registers the ids; as does gymnasium.make("penfac.envs:...")
 
 
 def first_episodes(
     env_id: str, worlds: int, random: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return and length of the first episode of every world."""
+    """Return the return and the length of the first episode of each world."""
     env = gymnasium.make_vec(env_id, worlds, vectorization_mode="vector_entry_point")
     rng = np.random.default_rng(0)
     env.reset(seed=0)

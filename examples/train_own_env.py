@@ -1,8 +1,8 @@
-"""Train on an environment of your own: define it, register it, learn.
+"""Define an environment, register it, and train on it.
 
     python examples/train_own_env.py [STEPS] [OUT]
 
-The run folder is like any other. Commands find the environment by module and id:
+Commands find the environment by module and id:
 
     PYTHONPATH=examples penfac eval runs/penfac/train-own-env-Rail-v0_1
 """
@@ -42,8 +42,8 @@ if "Rail-v0" not in gymnasium.registry:
     gymnasium.register("Rail-v0", entry_point=Rail, max_episode_steps=100)
 
 
-def say(event: penfac.Event) -> None:
-    """How each evaluation went."""
+def print_evaluation(event: penfac.Event) -> None:
+    """Print the return of each evaluation."""
     if event.kind == "evaluation":
         print(f"step {event.step:6d}  return {event.mean:8.2f}")
 
@@ -56,7 +56,7 @@ def main(steps: int, out: str) -> None:
         critic_hidden=(32, 32),
         lam=0.9,
     )
-    model.learn(steps, say, eval_every=max(1, steps // 5))
+    model.learn(steps, print_evaluation, eval_every=max(1, steps // 5))
     print(f"run: {model.run}")
 
 

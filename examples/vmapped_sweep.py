@@ -1,10 +1,10 @@
-"""Sweep one setting as the arms of one program: every value and every seed at once.
+"""Sweep one setting in one program: every value and every seed at the same time.
 
     python examples/vmapped_sweep.py [STEPS] [OUT]
 
-The values of `sigma` differ in a number only, so one compilation serves them all; on an
-accelerator all learners move together, on a CPU too, since `at_once` asks for it. The same
-as a command, with a block for each arm in sweep.toml: `penfac train --arms sweep.toml`.
+Each value of `sigma` is an arm. The arms differ in a number only, so they share one
+compiled program; `at_once` makes a CPU run them together too. The same as a command, with a
+block per arm in sweep.toml: `penfac train --arms sweep.toml`.
 """
 
 import statistics
@@ -20,7 +20,7 @@ SEEDS = (0, 1, 2)
 
 
 class Say(Listener):
-    """Compilations are worth a line: there is one of each program."""
+    """Print a line for each compilation."""
 
     def noted(self, text: str) -> None:
         print(f"# {text}")
