@@ -7,6 +7,10 @@ from typing import Any
 from mkdocs.structure.files import File
 
 RESULTS = Path(__file__).parent.parent / "results"
+TABLE_ROW = re.compile(r"^\|.*$", re.M)
+THOUSANDS = re.compile(
+    r"(?<=\d) (?=\d{3}\b)"
+)  # 1 642 must not break in a narrow column
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^)#:\s]+)\)")
 
 
@@ -21,6 +25,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn links to results/ into links to data/, and drop links to files that are not kept."""
+    markdown = TABLE_ROW.sub(lambda row: THOUSANDS.sub("\u00a0", row[0]), markdown)
     place = page.file.src_uri
     if not place.startswith("data/"):
         return markdown.replace("](../results/", "](data/")
