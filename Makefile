@@ -3,17 +3,19 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 # `make test TESTS=tests/core`: some of them
 TESTS  ?=
 # tests start many processes: each keeps to one thread of BLAS
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: train test slow check lint types docs bench clean help
+.PHONY: train test slow test-all check lint types docs bench clean help
 
 help:
 	@echo "make train   install and learn RoboschoolHalfCheetah-v2 for about two minutes"
-	@echo "make test    install what tests need and run them (about half an hour)"
-	@echo "make slow    tests that need peers or minutes"
+	@echo "make test    the tests of every commit, about five minutes"
+	@echo "make slow    tests of whole runs, learning and peers"
+	@echo "make test-all both of them"
 	@echo "make check   lint, types and docs"
 	@echo "make docs    the pages of docs/ as a site, in build/site"
 	@echo "make bench   speed and memory, ratios against peers"
@@ -42,10 +44,13 @@ train: $(VENV)/.core
 	$(BIN)/penfac train --env RoboschoolHalfCheetah-v2 --steps 1_000_000 --stop-after 150s
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(TESTS)
+	$(PYTEST) -m "not slow" $(TESTS)
 
 slow: $(VENV)/.peers
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	$(PYTEST) -m slow $(TESTS)
+
+test-all: $(VENV)/.peers
+	$(PYTEST) $(TESTS)
 
 check: lint types docs
 
@@ -65,4 +70,4 @@ bench: $(VENV)/.peers
 	$(BIN)/penfac bench cpu
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-3.12 .pytest_cache .ruff_cache .hypothesis build dist

@@ -22,6 +22,7 @@ from tests.small_models import (
     small,
     train,
 )
+from tests.tiers import slow_except
 
 import penfac
 from penfac.api import KINDS
@@ -77,6 +78,7 @@ def test_learning_twice_is_training_and_resuming():
     assert told[1] == ""  # nothing was typed
 
 
+@pytest.mark.slow
 def test_two_halves_are_the_whole_unless_something_anneals():
     same_end(learned().learn(50).run, learned(steps=100).run)
     anneals = {"sigma": 0.4, "sigma_end": 0.01}
@@ -93,6 +95,7 @@ def test_a_budget_counts_from_what_was_asked_not_from_where_an_update_ended():
     assert json.loads((model.run / "config.json").read_text())["steps"] == 90
 
 
+@pytest.mark.slow
 def test_a_saved_model_goes_on_in_another_process_with_the_same_bits():
     model = learned()
     model.save("kept/here")
@@ -111,6 +114,7 @@ def test_a_saved_model_goes_on_in_another_process_with_the_same_bits():
     same_end(Path("kept/here"), model.learn(50).run)
 
 
+@pytest.mark.slow
 def test_what_an_interruption_left_is_learned_without_a_number():
     whole = learned(steps=100)
     model = small()
@@ -165,6 +169,7 @@ def test_exploring_is_repeatable_and_is_not_mu():
         )
 
 
+@pytest.mark.slow
 def test_ppo_explores_with_the_sigma_that_it_learned():
     """`predict` and `penfac eval --stochastic` of a run that has ended."""
     short: dict[str, Any] = {
@@ -232,6 +237,7 @@ def test_saving_replaces_a_saved_model_and_nothing_else():
     assert penfac.load(model.run).num_timesteps == 100
 
 
+@pytest.mark.slow
 def test_what_was_replayed_is_kept_too():
     model = penfac.TD3(limited_rail, **SHORT["td3"]).learn(50, **JUDGED)
     model.save("kept")
@@ -267,7 +273,7 @@ def test_a_run_in_use_is_not_learned_on_twice():
 # --- all of them -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algo", penfac.ALGORITHMS)
+@pytest.mark.parametrize("algo", slow_except(penfac.ALGORITHMS, "penfac", "dpg", "ppo"))
 def test_every_algorithm_has_a_class_that_learns(algo):
     kind = KINDS[algo]
     assert getattr(penfac, kind.__name__) is kind

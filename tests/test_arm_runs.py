@@ -71,6 +71,7 @@ def test_folders_and_their_configs(whole):
     assert config(run / "short")["config"] != config(run / "base")["config"]
 
 
+@pytest.mark.slow
 def test_one_seed_is_the_arm_itself():
     """No seed folder where there is one seed."""
     assert train_arms("--seed", 3, seeds="3-3").code == 0
@@ -88,6 +89,7 @@ def test_curves_on_all_three_levels(whole):
     assert len(set(pictures)) == len(pictures)
 
 
+@pytest.mark.slow
 def test_the_ablation_is_one_run():
     """The arms that come with the package, each with the config that says so."""
     words = ["--arms=ablation", "--preset=authors", "--stop-after=0s", "--name=test"]
@@ -105,6 +107,7 @@ def test_the_ablation_is_one_run():
 # --- an arm is a run of its own -----------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", ARMS)
 def test_an_arm_is_the_run_of_that_arm_alone(arm, whole):
     """Bit for bit: rows, policy and weights of every seed."""
@@ -121,6 +124,7 @@ def test_arms_and_seeds_differ(whole):
     assert len(set(states)) == 4
 
 
+@pytest.mark.slow
 def test_an_arm_can_be_resumed_alone(whole):
     """It goes further, as that arm alone would; the other stays where it was."""
     assert train_arms().code == 0
@@ -179,6 +183,7 @@ def test_json_names_arm_and_seed(whole):
 # --- stopping and failing -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_stopped_and_resumed_ends_as_in_one_go(whole, monkeypatch):
     first = train_arms("--stop-after", "0s")
     assert (first.code, first.err) == (0, "")
@@ -194,6 +199,7 @@ def test_stopped_and_resumed_ends_as_in_one_go(whole, monkeypatch):
     ended_alike(RUN, whole[0])
 
 
+@pytest.mark.slow
 def test_an_arm_that_diverges_fails_alone(whole):
     """Exit code 4, one line for each of its seeds; the others end as if it were not."""
     arms = {"base": {}, "mad": {"actor_lr": 1e30, "critic_lr": 1e30}, **ARMS}
@@ -265,6 +271,7 @@ def test_an_arm_may_not_be_named_as_a_file_of_the_run(name):
     assert not Path("runs").exists()
 
 
+@pytest.mark.slow
 def test_learners_that_share_a_program_learn_the_same(whole):
     """--slice 4: one program for all, the numbers of four to a rounding."""
     assert train_arms("--slice", 4).code == 0

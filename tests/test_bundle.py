@@ -95,6 +95,7 @@ def test_into_leaves_two_files(pair):
         assert len(own) == len(wanted) > 0
 
 
+@pytest.mark.slow
 def test_the_scratch_folder_goes(tmp_path):
     """tempfile's folder is this test's: two files and no more when the command has ended."""
     words = ["--into", "deep/down/small.csv", "--stop-after=0s"]
@@ -126,6 +127,7 @@ def test_unpacked_it_is_the_run(pair):
     assert command("eval", out, "--episodes", 1).code == 0
 
 
+@pytest.mark.slow
 def test_curves_of_an_unpacked_run(pair):
     """The pictures training would have drawn, on all three levels."""
     run, file = pair
@@ -159,6 +161,7 @@ def scalars(folder: Path) -> dict[tuple[int, str], float]:
     return found
 
 
+@pytest.mark.slow
 def test_tensorboard_of_an_unpacked_run(pair):
     """Every tag and value but those of the clock."""
     run, file = pair
@@ -183,6 +186,7 @@ def test_a_folder_packed_and_unpacked_is_itself(pair):
         assert (out / file.relative_to(run)).read_bytes() == file.read_bytes()
 
 
+@pytest.mark.slow
 def test_learners_of_other_shapes():
     """Networks of other sizes and an arm that failed: each comes out as it was."""
     mad = {"critic_lr": 1e30, "actor_lr": 1e30}
@@ -210,6 +214,7 @@ DDPG = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_replay_goes_through_a_bundle():
     """Half of it learned in a bundle, half after: the end of one go. The replay has gone
     round once by then."""
@@ -222,6 +227,7 @@ def test_a_replay_goes_through_a_bundle():
 # --- going on -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_stopped_and_resumed_by_either_name(pair, copy, monkeypatch):
     """The end of one go, by --stop-after and a signal in the middle."""
     for file in copy:
@@ -242,6 +248,7 @@ def test_stopped_and_resumed_by_either_name(pair, copy, monkeypatch):
     assert config(out)["command"] == config(unpacked(copy[0]))["command"]
 
 
+@pytest.mark.slow
 def test_resuming_a_finished_bundle_is_harmless(copy):
     before = [file.read_bytes() for file in copy]
     result = command("resume", "small")
@@ -259,6 +266,7 @@ def unpacked_bytes(files: list[bytes]) -> Path:
     return unpacked(home / "small", Path("then"))
 
 
+@pytest.mark.slow
 def test_a_longer_budget_in_a_bundle(copy):
     """As the folders would have gone on."""
     run = unpacked(copy[0])
@@ -280,6 +288,7 @@ KILLS = [
 ]
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment(tmp_path, monkeypatch):
     """kill -9 in every part of writing: what is left unpacks, goes on, and ends as one go."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -316,6 +325,7 @@ def longer(copy):
     return Path("longer/small.csv"), Path("longer/small.safetensors")
 
 
+@pytest.mark.slow
 def test_newer_rows_are_cut_off(pair, copy, longer):
     """What a kill between the two files leaves: rows that the checkpoint does not know."""
     shutil.copy(longer[0], copy[0])
@@ -331,6 +341,7 @@ def refused(code: int, *words: object) -> str:
     return result.line
 
 
+@pytest.mark.slow
 def test_older_rows_are_refused(copy, longer):
     """Rows that the checkpoint remembers are not there."""
     shutil.copy(copy[0], longer[0])

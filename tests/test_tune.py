@@ -110,6 +110,7 @@ def test_what_the_paper_did_not_search(name):
         space.space(ALGORITHMS[name], "paper")
 
 
+@pytest.mark.slow
 @EACH
 def test_a_default_search_is_one_program(algo):
     """No draw shapes a program or how experience is collected."""
@@ -472,6 +473,7 @@ def test_a_finished_search_resumed_says_the_same(searched):
     assert (folder / "search.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("update", [1, 3])
 def test_a_stopped_search_goes_on(update, searched, monkeypatch):
     """In the first rung or behind it: the same table, and the same learners."""
@@ -494,6 +496,7 @@ def test_a_search_has_no_other_budget(searched):
     assert "--steps 400" in result.line
 
 
+@pytest.mark.slow
 def test_a_config_that_diverges_is_last():
     """Failed in the table, never kept; the search goes on without it."""
     Path("space.toml").write_text("actor_lr = [1e30]\ncritic_lr = [0.2, 1e30, 2e30]\n")
@@ -509,6 +512,7 @@ def test_a_config_that_diverges_is_last():
     assert json.loads(result.out)["best"] == "c0"
 
 
+@pytest.mark.slow
 def test_a_search_in_which_all_fail():
     """Exit 4, no preset, and the table says of each that it failed."""
     words = ["--set=critic_lr=1e30", "--set=actor_lr=1e30", "--space=space.toml"]
@@ -521,6 +525,7 @@ def test_a_search_in_which_all_fail():
     assert not (TUNED / "best.toml").exists()
 
 
+@pytest.mark.slow
 def test_a_search_packed_and_unpacked_is_a_search(searched):
     folder, said = searched
     assert command("runs", "pack", folder, "files").code == 0
@@ -593,6 +598,7 @@ def undisturbed(tmp_path_factory):
     return home / TUNED
 
 
+@pytest.mark.slow
 def test_a_search_on_processes(undisturbed):
     rows = table(undisturbed)
     halved(rows, 1, 200)
@@ -604,6 +610,7 @@ def test_a_search_on_processes(undisturbed):
         }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_processes_end_as_runs_of_their_own(undisturbed):
     """The best, trained alone on the tuning seeds, but for the evaluation at the rung."""
     best = next(r["config"] for r in table(undisturbed)[::-1] if r["kept"] == "1")
@@ -613,6 +620,7 @@ def test_processes_end_as_runs_of_their_own(undisturbed):
     ended_alike(undisturbed / best, Path("runs/penfac/run"))
 
 
+@pytest.mark.slow
 def test_killed_interrupted_and_stopped(undisturbed, tmp_path):
     """--stop-after, kill -9 of the one who drives, Ctrl-C: the processes leave with it, what
     they learned is saved, and the search ends with the very same table."""
@@ -664,6 +672,7 @@ def test_seeds_of_tuning():
 OWN = ["--configs=2", "--halvings=0", "--seeds=7-7", "--name=test", "--processes=2"]
 
 
+@pytest.mark.slow
 def test_an_environment_of_ones_own(monkeypatch):
     """module:Id: each process brings in the module."""
     for key, value in environment().items():
@@ -681,6 +690,7 @@ def test_processes_that_cannot_begin():
     assert not (TUNED / "best.toml").exists()
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_stops_the_search(monkeypatch):
     """Not the config's fault: one line that says how it ended, and the search can go on."""
     monkeypatch.setattr(tune, "run_tasks", lambda *_: iter([("c1", 137)]))

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.tiers import slow_except
 
 import oracles
 from penfac.algos import online
@@ -349,7 +350,7 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+@pytest.mark.parametrize("optimiser", slow_except(["sgd", "adam"], "adam"))
 @pytest.mark.parametrize("hidden", [(), (3,)], ids=["linear", "network"])
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["actor_update"])
 def test_with_tiles_a_step_is_that_of_their_features_as_inputs(

@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import pytest
 from tests.small_learners import NOW
+from tests.tiers import slow_cases
 
 import oracles
 from penfac.algos import networks
@@ -89,7 +90,11 @@ def close(ours, slow, rtol=1e-8, atol=1e-9):
     np.testing.assert_allclose(np.asarray(ours), slow, rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+# programs of their own; the others share one
+LARGE = ("minibatches", "more minibatches than steps", "minibatches, batch norm")
+
+
+@pytest.mark.parametrize("name", slow_cases(VARIANTS, *LARGE))
 def test_two_updates_equal_the_slow_version(
     name, make_learner, make_batch, update, float64
 ):

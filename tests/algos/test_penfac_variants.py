@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from tests.small_learners import NOW
+from tests.tiers import slow_except
 
 from penfac.algos import ALGORITHMS
 from penfac.algos import penfac as algorithm
@@ -145,7 +146,12 @@ def online_rows(batch):
     return jax.tree.map(lambda x: x[:1], batch)
 
 
-@pytest.mark.parametrize(("algo", "name"), PRESETS)
+@pytest.mark.parametrize(
+    ("algo", "name"),
+    slow_except(
+        PRESETS, *((a, "tuned") for a in ("penfac", "cacla", "ddpg", "ppo", "dpg"))
+    ),
+)
 def test_every_preset_learns_from_a_batch(algo, name, spec, batch):
     """Two finite updates of every preset, with small networks; they move the policy."""
     a = ALGORITHMS[algo]

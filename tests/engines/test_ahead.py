@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from tests.engines.jobs import digest, finish, make_job, never
 
 from penfac.engines import device
@@ -34,6 +35,7 @@ print(json.dumps({"started": started, "left": left, "compiled": len(compiled)}))
 """
 
 
+@pytest.mark.slow
 def test_what_a_thread_compiled_is_not_compiled_again(tmp_path):
     environment = os.environ | {
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"),

@@ -12,6 +12,8 @@ from tests.faults.commands import (
     status,
 )
 
+pytestmark = pytest.mark.slow
+
 # minibatches are drawn anew in each pass, sigma and the rates fall: a run that goes on must
 # know where it stood in all of this
 SMALL = [
@@ -120,9 +122,7 @@ def test_kills_of_worlds_that_go_on(tmp_path):
     ends_the_same(tmp_path, [*first, "--set=collect=steps"], kills)
 
 
-@pytest.mark.parametrize(
-    "collect", [pytest.param("episodes", marks=pytest.mark.slow), "steps"]
-)
+@pytest.mark.parametrize("collect", ["episodes", "steps"])
 def test_kills_of_the_device_engine(collect, tmp_path):
     kills = [
         (at("device update", 1, "during", delay=0.3), EVERY),

@@ -19,6 +19,8 @@ from tests.faults.commands import (
     start,
 )
 
+pytestmark = pytest.mark.slow
+
 ENV = f"{BAD}Plain-v0"
 ODD = "Räume mit 🤖 und 'Leerzeichen'"
 IN_LOCALE = (  # the C library's numbers follow the locale too

@@ -18,6 +18,8 @@ from tests.faults.commands import (
     status,
 )
 
+pytestmark = pytest.mark.slow
+
 # ten updates of fifty steps; an evaluation of ten steps every other one
 LONGER = ["--env", f"{BAD}Plain-v0", *TINY, "--steps=500", "--eval-every=100"]
 RARELY = "--checkpoint-every=1h"  # only the signal makes it save

@@ -24,6 +24,8 @@ from penfac.envs.lqr import DOUBLE_INTEGRATOR, HORIZON, LQR_ENV, optimum
 from penfac.envs.probes import BEST_ACTION, BEST_SLOPE
 from penfac.training.loop import count_update
 
+pytestmark = pytest.mark.slow
+
 SEEDS = (0, 1)
 GAMMA = 0.9
 PLUS_MINUS = np.array([[-1.0], [1.0]])
@@ -235,14 +237,8 @@ def judged(arm: str, seed: int) -> tuple[float, float, float]:
     return float(error), offset, float(cost(lambda s: pushes(one, s)) / best - 1)
 
 
-SLOW = ("ddpg", "td3")  # 15 to 20 seconds, most of it to compile them
 regulators = pytest.mark.parametrize(
-    "arm",
-    [
-        pytest.param(arm, marks=pytest.mark.slow if arm in SLOW else ())
-        for arms, _ in REGULATORS
-        for arm in arms
-    ],
+    "arm", [arm for arms, _ in REGULATORS for arm in arms]
 )
 
 

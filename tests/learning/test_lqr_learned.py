@@ -27,6 +27,8 @@ from penfac.envs.lqr import DOUBLE_INTEGRATOR, LQR_ENV, optimum, value
 from penfac.settings.configs import parse_settings
 from penfac.training.loop import Schedule, train
 
+pytestmark = pytest.mark.slow
+
 STEPS = 400_000
 SETTINGS = [
     "gamma=0.95",
@@ -116,7 +118,6 @@ def test_asymmetric_bounds_do_not_move_the_optimum():
     assert abs(offset) < 0.15
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("algo", ["penfac", "nfac"])
 def test_nine_seeds_of_ten_find_the_optimal_gain(algo):
     """About a minute each: ten seeds, the gain within 5 % of K* on nine or more, and every

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.full_batch import FULL_BATCH
 from tests.learning.loop import Learner
+from tests.tiers import slow_except
 
 from penfac.envs.builtin import BUILT_IN
 from penfac.envs.probes import BEST_ACTION, BEST_SLOPE
@@ -27,7 +28,7 @@ SETTINGS = FULL_BATCH | {
 }
 PLUS_MINUS = np.array([[-1.0], [1.0]])
 each = pytest.mark.parametrize("algo", ["penfac", "nfac"])
-seeds = pytest.mark.parametrize("seed", range(3))
+seeds = pytest.mark.parametrize("seed", slow_except(range(3), 0))
 
 
 def learner(probe: str, algo: str, seed: int) -> Learner:

@@ -17,6 +17,8 @@ from penfac.engines.host import HostEngine
 from penfac.envs.base import JaxEnv, Outcome
 from penfac.types import EnvSpec
 
+pytestmark = pytest.mark.slow
+
 GAMMA, T, UPDATES = 0.9, CONSTANT_LIMIT, 100
 INFINITE = 1 / (1 - GAMMA)
 FINITE = np.mean([(1 - GAMMA**n) / (1 - GAMMA) for n in range(1, T + 1)])

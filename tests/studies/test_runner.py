@@ -61,6 +61,7 @@ def start(study=None, seeds=(0, 1), stop_after=None, how=None):
 # --- to the end --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_processes_run_all_and_a_second_start_runs_nothing(as_tests, whole):
     said = []
     told = run_study(HOME, tell=said, processes=2)
@@ -78,6 +79,7 @@ def test_processes_run_all_and_a_second_start_runs_nothing(as_tests, whole):
     assert unlocked(snapshot(HOME)) == unlocked(before)
 
 
+@pytest.mark.slow
 def test_one_program_for_all_ends_as_processes_do(whole):
     told = run_study(HOME, on="device")
     assert (told.exit_code, told.counts["finished"]) == (0, 4)
@@ -87,6 +89,7 @@ def test_one_program_for_all_ends_as_processes_do(whole):
     assert unlocked(snapshot(HOME)) == unlocked(before)
 
 
+@pytest.mark.slow
 def test_without_an_accelerator_programs_share_the_cores(as_tests):
     """Two environments are two programs, each in a process of its own; what they leave
     is what one process leaves that runs one after the other."""
@@ -111,6 +114,7 @@ def test_a_program_whose_process_is_lost_is_tried_again(monkeypatch):
     assert sorted(tried) == sorted([LQR, BOTH] * (1 + executors.RETRIES))
 
 
+@pytest.mark.slow
 def test_a_run_of_a_study_is_what_train_makes_of_that_arm_and_seed(whole):
     settings = SETTINGS | {"sigma": 0.1}
     plain = {k: v[0] if isinstance(v, list) else v for k, v in settings.items()}
@@ -124,6 +128,7 @@ def test_a_run_of_a_study_is_what_train_makes_of_that_arm_and_seed(whole):
         assert alone[name] == ours[name], name
 
 
+@pytest.mark.slow
 def test_more_seeds_on_a_device_leave_the_results_that_are_there():
     run_study(HOME, on="device")
     before = {path: left(path) for path in run_folders(HOME)}
@@ -136,6 +141,7 @@ def test_more_seeds_on_a_device_leave_the_results_that_are_there():
 # --- failing -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["local", "device"])
 def test_a_run_that_diverges_fails_alone(on, whole, monkeypatch):
     here(monkeypatch)
@@ -189,6 +195,7 @@ def test_a_failed_run_is_tried_again_only_if_asked_to(monkeypatch):
     assert tried == ["seed-0", "seed-1"]
 
 
+@pytest.mark.slow
 def test_only_the_arms_that_were_named_are_run(monkeypatch):
     here(monkeypatch)
     said = []
@@ -232,6 +239,7 @@ def test_a_run_that_was_lost_is_no_finished_study(code, monkeypatch):
     assert len(tried) == 2 * (1 + executors.RETRIES if code == 137 else 1)
 
 
+@pytest.mark.slow
 def test_a_run_that_another_process_has_is_waited_for(monkeypatch):
     """As those of a driver that was killed a moment ago: they save and leave."""
     here(monkeypatch)
@@ -248,6 +256,7 @@ def test_a_run_that_another_process_has_is_waited_for(monkeypatch):
 # --- stopping ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["local", "device"])
 def test_a_stopped_study_goes_on_and_ends_the_same(on, whole, monkeypatch):
     here(monkeypatch)
@@ -262,6 +271,7 @@ def test_a_stopped_study_goes_on_and_ends_the_same(on, whole, monkeypatch):
     updates_once(HOME)
 
 
+@pytest.mark.slow
 def test_stopped_processes_save_and_go_on(as_tests, whole):
     """Told while they work: what they had is saved, the study can go on."""
 
@@ -313,6 +323,7 @@ def test_an_environment_that_is_no_jax_one_has_no_device():
     assert not HOME.exists()
 
 
+@pytest.mark.slow
 def test_two_drivers_of_one_study_are_one_too_many(monkeypatch):
     """The second hears of it from within the first's work."""
     heard = []

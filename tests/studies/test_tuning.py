@@ -35,6 +35,7 @@ def bests(said):
     return sum(": best " in line for line in said)
 
 
+@pytest.mark.slow
 def test_every_arm_is_searched_alike_and_the_table_runs(tmp_path, space):
     said = []
     found, code = tune(tmp_path / "tune", space, said)
@@ -53,6 +54,7 @@ def test_every_arm_is_searched_alike_and_the_table_runs(tmp_path, space):
         assert config["sigma"] == {"wide": 0.4, "narrow": 0.1}[unit.arm]
 
 
+@pytest.mark.slow
 def test_searches_on_several_cores_find_what_one_process_finds(tmp_path, space):
     """... where there is no accelerator, and programs of many learners were asked for."""
     alone, _ = tune(tmp_path / "alone", space, [])
@@ -92,6 +94,7 @@ def test_nor_with_what_a_preset_holds_for_this_task(tmp_path):
     assert block["sigma"] != default.sigma  # else this would show nothing
 
 
+@pytest.mark.slow
 def test_what_makes_an_arm_is_not_drawn(tmp_path, space):
     arms = (Arm("none", settings={"lam": 0.0}), Arm("all"))
     study = small(arms=arms, claims=())
@@ -112,6 +115,7 @@ def test_arms_named_are_searched_beside_what_was_found(tmp_path, space):
         tune(tmp_path, space, [], only=("widee",))
 
 
+@pytest.mark.slow
 def test_a_search_of_another_budget_is_not_gone_on_with(tmp_path, space):
     tune(tmp_path, space, [], only=("wide",))
     with pytest.raises(ConfigError, match="was begun with halvings 0, not 1"):

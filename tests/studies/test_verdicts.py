@@ -245,6 +245,7 @@ def test_a_change_is_a_difference_of_differences():
     assert verdict_of("a above b")["verdict"] == "contradicted"
 
 
+@pytest.mark.slow
 def test_under_the_null_hypothesis_few_claims_hold():
     """Nothing differs: `holds` and `contradicted` together in about 5 of 100."""
     random = np.random.default_rng(0)

@@ -16,8 +16,9 @@ from penfac.policy import Policy
 pytest.importorskip("mujoco.mjx")
 from penfac.envs.roboschool.mjx import Physics, World, roboschool_env
 
-SLOW = ("Walker2d", "HalfCheetah", "Ant", "Humanoid")
-WALKERS = ["Hopper", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+pytestmark = pytest.mark.slow
+
+WALKERS = ["Hopper", "Walker2d", "HalfCheetah", "Ant", "Humanoid"]
 STATES, WORLDS = 1000, 256
 
 
@@ -125,9 +126,7 @@ def played(start, step, act, count: int) -> np.ndarray:
     return returned
 
 
-@pytest.mark.parametrize(
-    "policy", ["random", pytest.param("zero", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("policy", ["random", "zero"])
 @pytest.mark.parametrize("name", WALKERS)
 def test_episodes_earn_the_same_in_both_engines(name, policy):
     """256 worlds from the same states, under no action and under fixed random ones: mean
