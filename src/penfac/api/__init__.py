@@ -1,4 +1,4 @@
-"""The verbs that users of Stable-Baselines3 know, a class for each algorithm.
+"""A class for each algorithm, with the method names of Stable-Baselines3.
 
 model = penfac.PeNFAC("Pendulum-v1", seed=0).learn(200_000)
 action, _ = model.predict(obs)
@@ -15,7 +15,7 @@ from penfac.runs.folder import read_config
 
 
 class PeNFAC(Model):
-    """Penalized Neural Fitted Actor-Critic: CAC on whole batches, in a trust region."""
+    """Penalized Neural Fitted Actor-Critic: batch updates in a trust region."""
 
     algo = "penfac"
 
@@ -27,19 +27,19 @@ class NFAC(Model):
 
 
 class CACLA(Model):
-    """Continuous Actor-Critic Learning Automaton: toward actions that surprised well."""
+    """Continuous Actor-Critic Learning Automaton: mu moves toward better actions."""
 
     algo = "cacla"
 
 
 class CAC(Model):
-    """Continuous Actor-Critic: as CACLA, each step as long as the surprise is large."""
+    """Continuous Actor-Critic: CACLA with steps proportional to the advantage."""
 
     algo = "cac"
 
 
 class SPG(Model):
-    """Stochastic policy gradient, toward good actions and away from bad ones."""
+    """Stochastic policy gradient: toward better actions and away from worse ones."""
 
     algo = "spg"
 
@@ -63,7 +63,7 @@ class TD3(Model):
 
 
 class PPO(Model):
-    """Proximal policy optimisation, judged by its mean."""
+    """Proximal policy optimisation, evaluated by its mean."""
 
     algo = "ppo"
 
@@ -74,8 +74,8 @@ KINDS: dict[str, type[Model]] = {
 
 
 def load(path: Place, env: Any = None, seed: int | None = None) -> Model:
-    """The model of a run folder or of a saved one, whatever learned it; see `Model.load`."""
+    """Load the model of a run folder, whatever its algorithm; see `Model.load`."""
     with in_python():
         algo = str(read_config(Path(path)).get("algo"))
-    # of an algorithm we do not know, any class says so
+    # an unknown algorithm: any class raises the right error
     return KINDS.get(algo, PeNFAC).load(path, env, seed)

@@ -1,4 +1,4 @@
-"""Who is told how learning goes: a bar, and a function of the user's that may end it."""
+"""Listen to a run from Python: a progress bar, and the user's callback."""
 
 import statistics
 import warnings
@@ -16,24 +16,24 @@ from penfac.training.loop import Updated
 from penfac.types import EvalPoint
 
 FAULTS = {kind.exit_code: kind for kind in (EnvironmentFault, Divergence)}
-# notes that are for the log, and a learner's fault, which is raised
+# notes for the log only, and a learner's fault, which is raised later
 ROUTINE = ("compiled", "first update", "seed ")
 
 
 @dataclass(frozen=True)
 class Event:
-    """What a callback is told: an update, or an evaluation of mu without noise."""
+    """What a callback receives: an update, or an evaluation of mu without noise."""
 
     kind: Literal["update", "evaluation"]
     seed: int
     step: int
     update: int
-    metrics: dict[str, float]  # as in progress.csv; an evaluation has none
-    returns: list[float]  # of the evaluation; of the episodes that ended in training
+    metrics: dict[str, float]  # as in progress.csv; empty for an evaluation
+    returns: list[float]  # of the evaluation, or of the training episodes that ended
 
     @property
     def mean(self) -> float | None:
-        """Of the returns, where there are some."""
+        """The mean of the returns, if there are any."""
         return statistics.fmean(self.returns) if self.returns else None
 
 
@@ -66,14 +66,14 @@ class Told(Listener):
         self.call(Event("evaluation", *where, {}, list(point.returns)))
 
     def noted(self, text: str) -> None:
-        """Someone must hear that a checkpoint was damaged, say."""
+        """Warn about unusual notes, for example a damaged checkpoint."""
         self.bar.noted(text)
         if self.silent and not text.startswith(ROUTINE):
             warnings.warn(text, stacklevel=2)
 
     def call(self, event: Event) -> None:
-        """Counters and files agree here: to stop now loses nothing. What the callback
-        raises is kept for whoever called it, the run just stops."""
+        """Call the callback. Counters and files agree here, so a stop loses nothing. An
+        exception stops the run and is kept for the caller."""
         if self.callback is None:
             return
         try:
@@ -87,14 +87,14 @@ class Told(Listener):
 
 
 def progress() -> Any:
-    """The bar that fits where we run."""
+    """Return the progress bar for a notebook, a terminal or a pipe."""
     from penfac.api.notebook import bar
 
     return bar()
 
 
 def raise_what_stopped(outcome: Outcome, told: Told) -> None:
-    """A run that ended early has saved everything; its reason goes to the caller."""
+    """Raise the reason for which a run ended early; everything is saved by then."""
     if told.raised is not None:
         raise told.raised
     if outcome.exit_code == 130:

@@ -1,4 +1,4 @@
-"""A run folder at another place: whole or not at all."""
+"""Copy a run folder to another place, completely or not at all."""
 
 import os
 import shutil
@@ -12,11 +12,11 @@ LEFT_BEHIND = shutil.ignore_patterns("lock", ".tmp-*", ".probe-*")
 
 
 def copy_run(run: Path, target: Path) -> None:
-    """Copy a learner's folder; what was saved at that place before is replaced."""
+    """Copy a learner's folder, in place of an earlier copy."""
     if run.resolve() == target.resolve():
         return
     check_target(run, target)
-    lock = Lock(run)  # nobody writes while we read
+    lock = Lock(run)  # no process writes while we read
     try:
         with storage(target):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ def copy_run(run: Path, target: Path) -> None:
 
 
 def check_target(run: Path, target: Path) -> None:
-    """Nothing is replaced but a learner's folder that is not this one's own."""
+    """Refuse to replace anything but another learner's folder."""
     home, place = run.resolve(), target.resolve()
     if home in place.parents or place in home.parents:
         raise ConfigError(f"{target}: and the run {run} lie in one another")
@@ -51,11 +51,11 @@ def check_target(run: Path, target: Path) -> None:
 
 
 def put(temporary: Path, target: Path) -> None:
-    """One rename; an older folder steps aside and comes back if that fails."""
+    """Move the copy to its place; if that fails, restore the older folder."""
     if not target.exists():
         os.rename(temporary, target)
         return
-    lock = Lock(target)  # someone may be learning there
+    lock = Lock(target)  # a process may be learning there
     aside = beside(target)
     try:
         os.rename(target, aside)

@@ -1,4 +1,4 @@
-"""What Python users write where commands have options: checked, and called by its name."""
+"""Check the keywords of Python users, which are the options of commands."""
 
 import contextlib
 import json
@@ -9,7 +9,7 @@ from typing import Any
 from penfac.envs.gym import EnvOptions
 from penfac.errors import ConfigError, PenfacError
 
-WORDS = {  # what a message of the command says, and what it is here
+WORDS = {  # words of command-line messages, and their Python equivalents
     "--max-episode-steps N": "max_episode_steps=N",
     "--action-bounds LOW,HIGH": "action_bounds=(LOW, HIGH)",
     "--flatten-obs joins": "flatten_obs=True joins",
@@ -23,7 +23,7 @@ WORDS = {  # what a message of the command says, and what it is here
 
 @contextlib.contextmanager
 def in_python() -> Iterator[None]:
-    """Errors name keywords, not options."""
+    """Make error messages name keywords instead of options."""
     try:
         yield
     except PenfacError as error:
@@ -38,7 +38,7 @@ def in_python() -> Iterator[None]:
 
 
 def whole(name: str, value: Any, least: int | None = None) -> int:
-    """A whole number, `1e6` too."""
+    """Return a whole number; `1e6` is one."""
     number = value.item() if hasattr(value, "item") else value
     right = isinstance(number, int | float) and not isinstance(number, bool)
     if not right or number != number // 1:
@@ -54,7 +54,7 @@ def options_of(
     flatten_obs: bool,
     env_kwargs: dict[str, Any] | None,
 ) -> EnvOptions:
-    """What is said about the environment, as config.json can hold it."""
+    """Return the options of an environment, as config.json stores them."""
     kwargs = dict(env_kwargs or {})
     try:
         kwargs = json.loads(json.dumps(kwargs, allow_nan=False))

@@ -1,6 +1,6 @@
-"""A model: a run folder with the verbs that users of Stable-Baselines3 know.
+"""A model: a run folder with the method names of Stable-Baselines3.
 
-Thin: whatever trains is `penfac.training.trial`, whatever judges `penfac.analysis.judge`.
+`penfac.training.trial` trains, `penfac.analysis.judge` evaluates.
 """
 
 import dataclasses
@@ -34,18 +34,18 @@ from penfac.training.request import Request, check_document, env_options, resolv
 from penfac.training.trial import resume, start
 
 Place = str | os.PathLike[str]
-PREDICTED = 2**32 - 1  # no batch of episodes that `penfac eval` plays has this number
+PREDICTED = 2**32 - 1  # `penfac eval` uses no batch of episodes with this number
 
 
 class Model:
-    """What the classes of all algorithms share; use one of those, `penfac.PeNFAC` say."""
+    """The base class of `penfac.PeNFAC` and the other algorithms."""
 
     algo: ClassVar[str] = ""
-    run: Path | None = None  # its folder, once it has learned
+    run: Path | None = None  # its folder, after the first `learn`
     seed: int
     _source: Source
-    _request: Request  # of a model that was not loaded
-    _document: dict[str, Any]  # what config.json holds, or would
+    _request: Request  # absent in a loaded model
+    _document: dict[str, Any]  # the content of config.json
     _policy: Policy | None = None
     _noise: np.random.Generator | None = None
     _space: gymnasium.Space | None = None
@@ -67,9 +67,11 @@ class Model:
         env_kwargs: dict[str, Any] | None = None,
         **config: Any,
     ):
-        """`env` is an id, a gymnasium.Env, or a function that makes one; `config` are
-        settings of the algorithm, over its preset's (`penfac presets` lists them all).
-        The run goes to `out`/algorithm/`name`, as that of `penfac train` does."""
+        """Make a model. `env` is an id, a gymnasium.Env, or a function that makes one.
+
+        `config` are settings of the algorithm, on top of its preset (`penfac presets`
+        lists them). The run folder is `out`/algorithm/`name`, as for `penfac train`.
+        """
         check_place(on, name)
         said = options_of(max_episode_steps, action_bounds, flatten_obs, env_kwargs)
         self.seed = whole("seed", seed)
@@ -105,13 +107,14 @@ class Model:
         eval_episodes: int | None = None,
         reset_num_timesteps: bool = False,
     ) -> Self:
-        """Learn for so many steps of the environment, or so many more; without a number,
-        what an interruption left undone.
+        """Train for a number of environment steps, on top of earlier ones.
 
-        mu is judged every `eval_every` steps (a twentieth) over `eval_episodes` (10), as
-        the first call says. `callback` gets a `penfac.Event` after each update and each
-        evaluation: False ends the run, an exception does and comes out here. Ctrl-C
-        saves everything, then raises KeyboardInterrupt.
+        Without a number, complete the budget of an interrupted run. mu is evaluated
+        every `eval_every` steps (default: a twentieth of the budget) in `eval_episodes`
+        episodes (10); the first call decides this. `callback` gets a `penfac.Event`
+        after each update and each evaluation. The run stops if it returns False or
+        raises; the exception leaves `learn`. Ctrl-C saves everything, then raises
+        KeyboardInterrupt.
         """
         if reset_num_timesteps:
             raise ConfigError(
@@ -134,11 +137,11 @@ class Model:
         return self
 
     def _train(self, steps: Any, judged: dict[str, Any], told: Told) -> Outcome:
-        """A new run the first time, then more of it."""
+        """Start a run at the first call, continue it afterwards."""
         self._find_env()
         more = None if steps is None else whole("total_timesteps", steps, 1)
         said = {k: whole(k, v, 1) for k, v in judged.items() if v is not None}
-        limits = Limits(env_timeout=math.inf)  # no watchdog ends a user's own process
+        limits = Limits(env_timeout=math.inf)  # a watchdog would end the process
         if self.run is None:
             if more is None:
                 raise ConfigError("learn: needs a number of steps, the first time")
@@ -154,7 +157,7 @@ class Model:
         return resume(self.run, limits, told, None if more is None else done + more)
 
     def _take(self, folder: Path | None) -> None:
-        """What a run left, however it ended, is the model now."""
+        """Load what the run left, however it ended."""
         if folder is not None and folder.is_dir():
             self.run, self._document = folder, read_config(folder)
             self._policy = self._noise = None
@@ -170,7 +173,7 @@ class Model:
 
     @property
     def num_timesteps(self) -> int:
-        """Steps of the environment that the policy has learned from."""
+        """The number of environment steps that the policy has learned from."""
         if self.run is None or not (self.run / "policy").is_dir():
             return 0
         return self.policy.about["step"]
@@ -179,7 +182,7 @@ class Model:
 
     @property
     def policy(self) -> Policy:
-        """mu as numpy arrays, the same that `penfac.Policy.load` reads where JAX is not."""
+        """mu as numpy arrays, as `penfac.Policy.load` reads it without JAX."""
         if self._policy is None:
             with in_python():
                 run = self.run
@@ -187,7 +190,7 @@ class Model:
         return self._policy
 
     def _untrained(self) -> Policy:
-        """mu before the first update, of the engine that would train it."""
+        """The policy before the first update, from the engine that would train it."""
         self._find_env()
         document, algo = self._document, ALGORITHMS[self.algo]
         cfg = from_values(algo.config, document["config"])
@@ -206,9 +209,11 @@ class Model:
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[np.ndarray, None]:
-        """The action for one state, or actions for a batch, inside the bounds; the second
-        answer is there for those who expect one. With `deterministic=False` as training
-        explores, the same draws for the same seed and step."""
+        """Return the action for one state, or actions for a batch, within the bounds.
+
+        The second result is None, as in Stable-Baselines3. With `deterministic=False`
+        the action has exploration noise; seed and step determine the noise.
+        """
         policy = self.policy
         with in_python():
             n = len(policy.weights.mean)
@@ -233,7 +238,7 @@ class Model:
         return chooser("sampled", explorer, self._noise)(rows, 0)
 
     def _observed(self) -> gymnasium.Space:
-        """The environment's own space of observations."""
+        """The environment's own observation space."""
         if self._space is None:
             self._find_env()
             if self._loaded and ":" in self._source.id:
@@ -246,18 +251,18 @@ class Model:
     def evaluate(
         self, episodes: int = 100, deterministic: bool = True
     ) -> dict[str, Any]:
-        """Play fresh initial states, as `penfac eval`: mean, std, returns and more."""
+        """Play new initial states, as `penfac eval`: mean, std, returns and more."""
         if self.run is None:
             raise ConfigError("evaluate: nothing is learned yet; call learn first")
         self._find_env()
         mode = "mean" if deterministic else "sampled"
         return judge(self.run, whole("episodes", episodes, 1), mode)["seeds"][0]
 
-    # --- keeping ----------------------------------------------------------------------
+    # --- saving -----------------------------------------------------------------------
 
     @in_python()
     def save(self, path: Place) -> None:
-        """Copy the run to `path`, a folder; what was saved there before is replaced."""
+        """Copy the run to `path`, a folder, in place of an earlier copy."""
         if self.run is None:
             raise ConfigError("save: nothing is learned yet; call learn first")
         copy_run(self.run, Path(path))
@@ -266,8 +271,12 @@ class Model:
     @classmethod
     @in_python()
     def load(cls, path: Place, env: Any = None, seed: int | None = None) -> Self:
-        """The model of a run folder or of a saved one; `learn` goes on in that folder.
-        Runs no code, and needs `env` where a program made it; `seed` names one of several."""
+        """Load the model of a run folder or of a saved one; `learn` continues in that
+        folder.
+
+        Loading runs no code. `env` is needed if a program made the environment; `seed`
+        selects one of several.
+        """
         folder = Path(path)
         document = read_config(folder)
         check_document(folder / "config.json", document)
@@ -287,7 +296,7 @@ class Model:
 
 
 def found_again(folder: Path, document: dict[str, Any], env: Any) -> Source:
-    """The environment of a run, by its id, or given once more."""
+    """Return the environment of a run, by its id or as given."""
     known = Source(document["env"], env_options(document))
     if env is None or env == known.id:
         return recall(folder, known)

@@ -1,4 +1,4 @@
-"""Progress where the program runs: a notebook's cell, a terminal, or a pipe."""
+"""Show progress in a notebook cell, a terminal, or a pipe."""
 
 import html
 import statistics
@@ -14,18 +14,18 @@ DRAW_EVERY = 0.2  # seconds
 
 
 def bar() -> terminal.Plain:
-    """A notebook's own, the terminal's, or lines."""
+    """Return the bar of a notebook, of a terminal, or lines for a pipe."""
     return Notebook() if in_notebook() else terminal.listener(quiet=False)
 
 
 def in_notebook() -> bool:
-    """Whether a kernel runs us; its shell is IPython's or a kind of it."""
+    """Whether an IPython kernel runs this process."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return any(k.__name__ == "ZMQInteractiveShell" for k in type(shell).__mro__)
 
 
 class Notebook(terminal.Plain):
-    """A bar in the output of the cell; IPython is all it needs."""
+    """A progress bar in the output of a cell; it needs IPython only."""
 
     def __init__(self) -> None:
         super().__init__(silent=True)
@@ -52,7 +52,7 @@ class Notebook(terminal.Plain):
             self.notes.append(text)
 
     def draw(self, now: bool = False) -> None:
-        """Often enough to be live, not so often that it costs."""
+        """Redraw at most every few tenths of a second."""
         if now or time.monotonic() - self.drawn >= DRAW_EVERY:
             self.drawn = time.monotonic()
             self.handle.update(self.picture(), raw=True)

@@ -1,4 +1,4 @@
-"""States as users hold them, as the rows that a policy reads."""
+"""Turn the observations of users into the rows that a policy reads."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,11 +9,11 @@ import numpy as np
 from penfac.envs.gym import EnvOptions, check_id, open_world
 from penfac.errors import ConfigError, PenfacError
 
-Ask = Callable[[], gymnasium.Space]  # the environment's space; may have to open it
+Ask = Callable[[], gymnasium.Space]  # the environment's space; may open the environment
 
 
 def rows_of(observation: Any, n: int, space: Ask) -> np.ndarray:
-    """[n] of one state, [k, n] of a batch, whatever shape a state has."""
+    """Return one state as [n], a batch as [k, n], whatever the shape of a state."""
     if isinstance(observation, Mapping):
         observation = gymnasium.spaces.flatten(space(), dict(observation))
     try:
@@ -28,17 +28,17 @@ def rows_of(observation: Any, n: int, space: Ask) -> np.ndarray:
 
 
 def is_batch_of_one(rows: np.ndarray, space: Ask) -> bool:
-    """The numbers of one state with a leading 1, which may be the state's own."""
+    """Whether a leading 1 is a batch of one state, not a part of its shape."""
     if rows.ndim < 2 or len(rows) != 1:
         return False
     try:
         return space().shape != rows.shape
-    except PenfacError:  # nobody can tell: most states are flat
+    except PenfacError:  # ambiguous: most states are flat
         return True
 
 
 def observation_space(env_id: str, options: EnvOptions) -> gymnasium.Space:
-    """As the environment has it, before its parts are joined."""
+    """The observation space of the environment, before its parts are joined."""
     check_id(env_id)
     world = open_world(env_id, options)
     env: Any = world.env
