@@ -1,1 +1,1 @@
-"""What `penfac bench` runs: every figure is a ratio measured in one run."""
+"""The benchmarks of `penfac bench`: every figure is a ratio measured in one run."""

@@ -1,4 +1,4 @@
-"""What our baselines and a peer's have in common: the task, the settings, the judge."""
+"""What our baselines and Stable-Baselines3's share: task, settings, evaluation."""
 
 import statistics
 from collections.abc import Callable
@@ -11,7 +11,7 @@ FIRST_STATE = 1_000_000  # seeds of the initial states, the same for both sides
 
 
 class Race(NamedTuple):
-    """What is learned, how long, and on how many episodes it is judged."""
+    """A task, a budget, and the number of evaluation episodes."""
 
     env: str
     steps: dict[str, int]
@@ -28,7 +28,7 @@ HALFCHEETAH = Race(
 
 
 def settings(algo: str, race: Race) -> dict[str, Any]:
-    """Hyperparameters of both sides, by our names."""
+    """The hyperparameters of both sides, under our names."""
     small = race is PENDULUM
     if algo == "ppo":
         return {
@@ -70,7 +70,7 @@ def judged(
     race: Race,
     make: Callable[[str], gymnasium.Env] = gymnasium.make,
 ) -> float:
-    """Mean return over the same initial states, whoever acts."""
+    """Return the mean return from the same initial states, for any policy."""
     env, totals = make(race.env), []
     for episode in range(race.episodes):
         obs, _ = env.reset(seed=FIRST_STATE + episode)

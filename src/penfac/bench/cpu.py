@@ -1,7 +1,7 @@
-"""`penfac bench cpu`: speed and memory on this machine, against a peer and raw loops.
+"""`penfac bench cpu`: speed and memory on this machine, against a peer and bare loops.
 
-Absolute rates differ between machines and days; every figure here is a ratio of two
-things measured one after the other in the same run.
+Absolute rates differ between machines and days. So every figure is a ratio of two
+measurements, one after the other in the same run.
 """
 
 import importlib.util
@@ -91,7 +91,7 @@ def help_seconds() -> float:
 
 
 def first_update_seconds() -> float:
-    """From the command to the end of its first update, compilation included."""
+    """Seconds from the command to the end of its first update, compilation included."""
     with tempfile.TemporaryDirectory() as out:
         options = ["train", "--env", "Pendulum-v1", "-n", "1", "--out", out, "--json"]
         options += ["--eval-episodes", "1"]
@@ -117,8 +117,8 @@ def random_batch(steps: int, n: int, m: int) -> Transitions:
 
 
 def update_against_bare() -> tuple[float, float]:
-    """Our update of 3 400 real steps against the same Adam steps on them alone; and how
-    the cost grows from 2 000 to 16 000 steps."""
+    """Compare our update of 3 400 real steps with the same Adam steps alone; measure
+    how the cost grows from 2 000 to 16 000 steps."""
     spec = EnvSpec(ENV, 17, -np.ones(6), np.ones(6), 1000)
     cfg, algo = Config(), ALGORITHMS["penfac"]
     plan, numbers = algo.plan(cfg, spec), algo.numbers(cfg)
@@ -138,7 +138,7 @@ def update_against_bare() -> tuple[float, float]:
 
 
 def bare_adam_steps(state: Any, batch: Transitions, cfg: Config) -> Any:
-    """As many Adam steps of the same networks on the same states, and nothing else."""
+    """Take the same number of Adam steps, with the same networks and states."""
     actor_adam, critic_adam = optax.adam(cfg.actor_lr), optax.adam(cfg.critic_lr)
     rows = (batch.obs, batch.action, batch.reward)
     size = len(batch.reward) // cfg.minibatches
@@ -185,7 +185,7 @@ def best_of(call: Callable[[], Any], times: int = 5) -> float:
 
 
 def collecting_shares(say: Say) -> dict[str, float]:
-    """Train on HalfCheetah for a while; where does the time go, and how fast is it?"""
+    """Train on HalfCheetah for a while; return the shares of time and the speed."""
     job = Job(ALGORITHMS["penfac"], Config(), ENV, EnvOptions(), steps=10**6)
     engine = HostEngine(job, [0])
     counters = Counters()
@@ -207,7 +207,7 @@ def collecting_shares(say: Say) -> dict[str, float]:
 
 
 def memory_growth() -> float:
-    """Megabytes gained from update 100 to update 1 100 of a small run."""
+    """Return the megabytes gained from update 100 to update 1 100 of a small run."""
     cfg = Config(
         actor_hidden=(8,), critic_hidden=(8,), worlds=1, steps_per_world=20,
         minibatches=1, fitted_iterations=1, critic_steps=1, actor_steps=1,
@@ -242,12 +242,13 @@ def resident_megabytes() -> float:
 
 
 def race(seeds: int, add: Callable[[str, str, str], None], say: Say) -> None:
-    """Seconds of training to a deterministic return, evaluation time left out."""
+    """Measure seconds of training to a return without noise, without evaluation
+    time."""
     from penfac.bench import peer
 
     ours = [seconds_to_return(seed, say) for seed in range(seeds)]
     theirs = peer.seconds_to_return(RETURN_TO_REACH, seeds, say)
-    # a seed that never got there counts with the time it spent: a lower bound
+    # a seed that did not reach it counts with the time it spent: a lower bound
     ratio = statistics.fmean(t for t, _ in theirs) / statistics.fmean(
         t for t, _ in ours
     )
@@ -263,7 +264,7 @@ def words(times: list[tuple[float, bool]]) -> str:
 
 
 def seconds_to_return(seed: int, say: Say) -> tuple[float, bool]:
-    """Compilation counts: a user waits for it too."""
+    """Seconds to the return; compilation counts, since a user waits for it too."""
     job = Job(ALGORITHMS["penfac"], Config(), ENV, EnvOptions(), steps=2_000_000)
     started = time.perf_counter()
     engine, counters, judging = HostEngine(job, [seed]), Counters(), 0.0

@@ -1,6 +1,7 @@
-"""`penfac bench device`: the Roboschool tasks on MJX, steps a second on this device.
+"""`penfac bench device`: steps per second of the Roboschool tasks on MJX on this
+device.
 
-Observation, reward and drag are part of a step; the bare engine plays the same physics
+A step includes observation, reward and drag; the bare engine runs the same physics
 without them.
 """
 
@@ -51,7 +52,8 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
 def rate(
     robot: str, count: int, iterations: int | None, bare: bool, steps: int = 64
 ) -> float:
-    """Control steps a second of `count` worlds under random actions, ends included."""
+    """Return control steps per second of `count` worlds under random actions, with
+    resets."""
     env = roboschool_env(f"Roboschool{robot}-v2", iterations=iterations)
     physics = Physics.of(make_task(robot), iterations)
 

@@ -1,6 +1,7 @@
-"""`penfac bench engines`: the Roboschool tasks in C threads, against bare MuJoCo and PyBullet.
+"""`penfac bench engines`: the Roboschool tasks in C threads, against bare MuJoCo and
+PyBullet.
 
-What is compared plays the very same states, recorded once under random actions.
+Both sides play the same states, recorded once under random actions.
 """
 
 import importlib.util
@@ -78,7 +79,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
 
 
 def record(engine: CpuEngine, count: int, calls: int = 60) -> Recorded:
-    """What random actions meet; a world that ended begins again."""
+    """Record states under random actions; a world that ends is reset."""
     rng = np.random.default_rng(0)
     task = engine.task
     worlds, _ = engine.start(rng.random((count, task.draws)))
@@ -94,7 +95,8 @@ def record(engine: CpuEngine, count: int, calls: int = 60) -> Recorded:
 
 
 def rates(engine: CpuEngine, recorded: Recorded) -> tuple[float, float]:
-    """Control steps a second of the bare engine and of ours, on the same states."""
+    """Return control steps per second of the bare engine and of ours, on the same
+    states."""
     task, places = engine.task, engine.task.machine.sensors.places
     forces = [drag(np, engine.drag, w.sensors, places)[:, None] for w, _ in recorded]
 
@@ -119,7 +121,7 @@ def rates(engine: CpuEngine, recorded: Recorded) -> tuple[float, float]:
 
 
 def vector_rate(robot: str, calls: int = 400) -> float:
-    """The vector environment as anyone plays it, resets included."""
+    """Return steps per second of the vector environment, resets included."""
     env = gymnasium.make_vec(f"Roboschool{robot}-v2", num_envs=MANY)
     env.reset(seed=0)
     actions = [env.action_space.sample() for _ in range(20)]
@@ -132,7 +134,7 @@ def vector_rate(robot: str, calls: int = 400) -> float:
 
 
 def pybullet_rate(robot: str, processes: int) -> float:
-    """The port in as many processes as there are cores, all at once."""
+    """Return steps per second of PyBullet's port, one process per core."""
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         return sum(pool.map(pybullet_process, [robot] * processes))
 
@@ -151,14 +153,14 @@ def pybullet_process(robot: str, seconds: float = 8.0) -> float:
 
 
 def training_rate(say: Say, seeds: int = 8, updates: int = 6) -> tuple[float, float]:
-    """Steps a second of all seeds, learning included; and while collecting alone."""
+    """Return steps per second of all seeds, with learning, and for collecting alone."""
     env_id = "RoboschoolHalfCheetah-v2"
     job = Job(ALGORITHMS["penfac"], Config(), env_id, EnvOptions(), steps=10**6)
     engine = HostEngine(job, list(range(seeds)))
     counters = [Counters() for _ in range(seeds)]
     steps, collecting, started = 0, 0.0, 0.0
     for update in range(updates + 4):
-        if update == 4:  # the first ones compile
+        if update == 4:  # the first updates compile
             steps, collecting, started = 0, 0.0, time.perf_counter()
         for i, progress in engine.advance(list(enumerate(counters))):
             assert not isinstance(progress, Exception)  # noqa: S101

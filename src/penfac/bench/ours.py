@@ -13,7 +13,7 @@ from penfac.training.loop import count_update
 def our_engine(
     algo: str, race: Race, seed: int, steps: int, **more: Any
 ) -> tuple[HostEngine, Counters]:
-    """A learner at the start of a run of so many steps."""
+    """Return an engine with a learner at the start of a run."""
     algorithm = ALGORITHMS[algo]
     values = settings(algo, race) | dict(algorithm.overrides) | more
     job = Job(algorithm, algorithm.config(**values), race.env, EnvOptions(), steps)
@@ -21,7 +21,7 @@ def our_engine(
 
 
 def advance(engine: HostEngine, counters: Counters, steps: int) -> None:
-    """Whole updates, until there are so many steps more."""
+    """Run whole updates for at least this number of steps."""
     end = counters.step + steps
     while counters.step < end:
         [(_, progress)] = list(engine.advance([(0, counters)]))
@@ -31,7 +31,7 @@ def advance(engine: HostEngine, counters: Counters, steps: int) -> None:
 
 
 def our_score(algo: str, race: Race, seed: int) -> float:
-    """Train as many steps as the peer does, then be judged by mu."""
+    """Train for the peer's number of steps, then evaluate mu."""
     steps = race.steps[algo]
     engine, counters = our_engine(algo, race, seed, steps)
     advance(engine, counters, steps)

@@ -1,7 +1,8 @@
 """`penfac bench parity`: do our baselines learn as well as Stable-Baselines3's?
 
-The same environment, hyperparameters, networks, number of gradient steps and initial
-states to be judged on; many seeds of each; Welch's interval of the difference.
+Both sides have the same environment, hyperparameters, networks, number of gradient
+steps and initial states for evaluation. The result is Welch's interval of the
+difference over many seeds.
 """
 
 import importlib.util

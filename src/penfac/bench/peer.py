@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""Stable-Baselines3: its speed, and what it learns with the hyperparameters of ours."""
+"""Stable-Baselines3: its speed, and what it learns with our hyperparameters."""
 
 import statistics
 import time
@@ -30,7 +30,7 @@ def learner(envs: int, seed: int, threads: int) -> PPO:
 
 
 def steps_per_second(envs: int, steps: int = 8192) -> float:
-    """The better of one and two threads, after a warm-up."""
+    """Return the better of one and two threads, after a warm-up."""
     rates = []
     for threads in (1, 2):
         model = learner(envs, 0, threads)
@@ -42,7 +42,8 @@ def steps_per_second(envs: int, steps: int = 8192) -> float:
 
 
 class Judge(BaseCallback):
-    """Every 16 384 steps, five deterministic episodes; their time is left out."""
+    """Evaluate five episodes without noise every 16 384 steps; their time is not
+    counted."""
 
     def __init__(self, aim: float):
         super().__init__()
@@ -82,7 +83,8 @@ class Judge(BaseCallback):
 def seconds_to_return(
     aim: float, seeds: int, say: Callable[[str], None]
 ) -> list[tuple[float, bool]]:
-    """Seconds and whether the aim was reached, with the faster of one and two threads."""
+    """Return seconds and whether it reached the return, with the faster of one and two
+    threads."""
     rates = {}
     for threads in (1, 2):
         model = learner(4, 0, threads)
@@ -111,7 +113,7 @@ def seconds_to_return(
 
 
 def unit_actions(env_id: str) -> gymnasium.Env:
-    """Actions in [-1, 1], as ours are and as its guide tells PPO's users to have them."""
+    """Map actions to [-1, 1], as ours are and as its guide advises for PPO."""
     return gymnasium.wrappers.RescaleAction(
         gymnasium.make(env_id), np.float32(-1), np.float32(1)
     )
@@ -139,8 +141,8 @@ def same_ddpg(algo: str, race: Race, seed: int) -> DDPG | TD3:
     dimensions = int(np.prod(env.action_space.shape or ()))
     noise = NormalActionNoise(np.zeros(dimensions), ours["sigma"] * np.ones(dimensions))
     kind = {"ddpg": DDPG, "td3": TD3}[algo]
-    # it learns after more than learning_starts steps, we after as many: one less there,
-    # or it begins a whole collection later
+    # it learns after more than learning_starts steps, we after exactly that many:
+    # without the 1 it would start a whole collection later
     starts = ours["learning_starts"] - 1
     return kind(
         "MlpPolicy", env, learning_rate=ours["actor_lr"], buffer_size=ours["replay"],
@@ -152,7 +154,7 @@ def same_ddpg(algo: str, race: Race, seed: int) -> DDPG | TD3:
 
 
 def peer_score(algo: str, race: Race, seed: int) -> float:
-    """What Stable-Baselines3 reaches in the same number of steps."""
+    """Return what Stable-Baselines3 reaches in the same number of steps."""
     torch.set_num_threads(1)
     model = same_ppo(race, seed) if algo == "ppo" else same_ddpg(algo, race, seed)
     model.learn(race.steps[algo])
@@ -167,7 +169,7 @@ def peer_score(algo: str, race: Race, seed: int) -> float:
 
 
 def same_steps_per_second(algo: str, race: Race, steps: int) -> float:
-    """While it learns, the better of one and two threads."""
+    """Return its speed while it learns, the better of one and two threads."""
     rates = []
     for threads in (1, 2):
         torch.set_num_threads(threads)

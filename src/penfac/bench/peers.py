@@ -12,11 +12,11 @@ from penfac.bench.cpu import resident_megabytes
 from penfac.bench.ours import advance, our_engine
 
 Say = Callable[[str], None]
-STEPS = 10**6  # of the run that is begun
+STEPS = 10**6  # steps of the run
 
 
 def our_steps_per_second(algo: str, steps: int) -> float:
-    """While it learns: compilation and random steps are over."""
+    """Return our speed while it learns, after compilation and random steps."""
     engine, counters = our_engine(algo, HALFCHEETAH, 0, STEPS)
     warm = 2 * 2048 if algo == "ppo" else settings(algo, HALFCHEETAH)["learning_starts"]
     advance(engine, counters, warm + 500)
@@ -28,7 +28,7 @@ def our_steps_per_second(algo: str, steps: int) -> float:
 
 
 def replay_megabytes() -> float:
-    """What a replay of 10^6 transitions adds to the process."""
+    """Return the memory that a replay of 10^6 transitions adds to the process."""
     start = partial(our_engine, "ddpg", HALFCHEETAH, 0, STEPS, learning_starts=500)
     engine, counters = start(replay=1000)
     advance(engine, counters, 1000)

@@ -1,5 +1,5 @@
-"""`penfac bench policy`: how long one action takes, in numpy, ONNX, C, and in
-Stable-Baselines3, with the same sizes, side by side in one process."""
+"""`penfac bench policy`: the time of one action in numpy, ONNX, C and
+Stable-Baselines3, with the same sizes, in one process."""
 
 import ctypes
 import importlib.util
@@ -61,7 +61,7 @@ def missing(calls: dict[str, Call]) -> list[str]:
 
 
 def same_sizes() -> Policy:
-    """A policy of random weights: what it costs does not depend on them."""
+    """Return a policy with random weights: its cost does not depend on them."""
     rng = np.random.default_rng(0)
     draw = lambda *shape: (0.1 * rng.normal(size=shape)).astype(np.float32)  # noqa: E731
     n, m = SIZES[0], SIZES[-1]
@@ -73,7 +73,7 @@ def same_sizes() -> Policy:
 
 
 def callers(policy: Policy) -> tuple[dict[str, Call], dict[str, Call]]:
-    """By name, who answers one state and who answers many."""
+    """Return by name the functions for one state and for many."""
     one: dict[str, Call] = {"penfac.Policy": policy}
     many: dict[str, Call] = {"penfac.Policy": policy}
     if all(map(importlib.util.find_spec, ("onnx", "onnxruntime"))):
@@ -92,7 +92,7 @@ def callers(policy: Policy) -> tuple[dict[str, Call], dict[str, Call]]:
 
 
 def one_state(compiled: Any, policy: Policy) -> Call:
-    """As a C program calls it: the arrays are there already, only ctypes is added."""
+    """Call it as a C program does: the arrays exist already, only ctypes is added."""
     obs = (ctypes.c_float * SIZES[0])()
     action = (ctypes.c_float * SIZES[-1])()
     compiled.act.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
@@ -102,13 +102,13 @@ def one_state(compiled: Any, policy: Policy) -> Call:
 
 
 def peer() -> Any:
-    """PPO's predict with the same networks, on one thread."""
+    """Return PPO's predict with the same networks, on one thread."""
     import gymnasium
     import torch
     from stable_baselines3 import PPO
 
     class Robot(gymnasium.Env):
-        """The sizes alone: nobody plays it."""
+        """An environment with the same sizes; it is never played."""
 
         observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (SIZES[0],))
         action_space = gymnasium.spaces.Box(-1, 1, (SIZES[-1],))
@@ -120,7 +120,7 @@ def peer() -> Any:
 def fastest(
     calls: dict[str, Call], obs: np.ndarray, repeats: int, rounds: int
 ) -> dict[str, float]:
-    """Seconds a call, the best of some rounds in which all take turns."""
+    """Return seconds per call, the best of some rounds in which all take turns."""
     best = dict.fromkeys(calls, np.inf)
     for _ in range(rounds):
         for name, call in calls.items():

@@ -1,7 +1,7 @@
 """`penfac bench programs`: whole training programs on this device, learning included.
 
-Seeds and arms of PeNFAC on RoboschoolHalfCheetah-v2 against the bare task with as many
-worlds, measured by the same command. Recording is left out: `penfac train` tells its own
+It compares seeds and arms of PeNFAC on RoboschoolHalfCheetah-v2 with the bare task with
+as many worlds, in one command. Recording is left out; `penfac train` prints its own
 rate.
 """
 
@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 
 
 class Sizes(NamedTuple):
-    """How large the programs are: an accelerator's, or what a CPU can show."""
+    """The sizes of the programs: for a GPU, or what a CPU can run."""
 
     seeds: int
     worlds: int  # that go on, for the rate
@@ -50,7 +50,7 @@ SMALL = Sizes(2, 8, 4, 64, (1, 2), (4,), 1)
 
 
 class Program(NamedTuple):
-    """Every config with every seed."""
+    """A program of every config with every seed."""
 
     configs: list[Any]
     seeds: int
@@ -58,7 +58,7 @@ class Program(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Updates of one program."""
+    """The timings of one program."""
 
     first: float  # seconds of the first, compilation included
     seconds: float  # of one update after it
@@ -77,7 +77,7 @@ def config(name: str, **settings: Any) -> Any:
 
 
 def running(worlds: int, batch: int) -> dict[str, Any]:
-    """Worlds that go on, and the same number of steps an update."""
+    """Running worlds with the same number of steps per update."""
     steps = max(1, batch // worlds)
     return {"collect": "steps", "worlds": worlds, "steps_per_world": steps}
 
@@ -86,8 +86,8 @@ def running(worlds: int, batch: int) -> dict[str, Any]:
 
 
 def rehearse(program: Program) -> Callable[[], Measured]:
-    """Builds a program and makes its first update, which compiles it; what comes back
-    times three more."""
+    """Build a program and run its first update, which compiles it; the result times
+    three more."""
     options = EnvOptions(max_episode_steps=program.limit)
     algo, seeds = ALGORITHMS["penfac"], list(range(program.seeds))
     job = Job(algo, program.configs[0], ENV, options, 10**9)
@@ -117,8 +117,8 @@ def rehearse(program: Program) -> Callable[[], Measured]:
 def in_turn(
     programs: dict[Any, Program], told: Callable[[Any, Measured], None]
 ) -> dict[Any, Measured]:
-    """All of them, a process each: they compile beside each other, then one at a time
-    has the device."""
+    """Run each program in its own process: they compile at the same time, then take
+    turns on the device."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # they share it
     context, found = multiprocessing.get_context("spawn"), {}
     players = {}
@@ -146,8 +146,8 @@ def play(program: Program, link: Any) -> None:
 
 
 def starting(sizes: Sizes) -> tuple[float, float]:
-    """Seconds to the end of the first update in a fresh process, without a cache of
-    compiled programs and with the one that left."""
+    """Return seconds to the end of the first update in a new process, without a cache
+    of compiled programs and with it."""
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {
             "JAX_COMPILATION_CACHE_DIR": cache,
@@ -187,7 +187,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
 
     small = accelerators() == 0
     sizes = SMALL if small else FULL
-    # first, while this process holds no memory of the device
+    # first: this process has no device memory yet
     cold, warm = starting(sizes)
     add("start without a cache, first update included", f"{cold:.0f} s", "under 90 s")
     add("start with it", f"{warm:.0f} s", "under 20 s")
@@ -227,7 +227,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
 
 
 def ablation(sizes: Sizes) -> list[Any]:
-    """The arms of Figure 4, in worlds that go on."""
+    """The arms of Figure 4, in running worlds."""
     base = config("authors", **running(sizes.few, sizes.batch))
     arms = presets.arms("ablation").values()
     return list(dict.fromkeys(replace(base, **own) for own in arms))
@@ -250,7 +250,7 @@ def cost_row(seeds: int, worlds: int, m: Measured) -> dict[str, Any]:
 
 
 def picture(report: dict[str, Any]) -> bytes:
-    """The cost table as a figure."""
+    """Draw the cost table."""
     rows = report["cost"]
     few = min(row["worlds"] for row in rows)
     # the number of seeds that was measured with several numbers of worlds
@@ -270,7 +270,7 @@ def points(
 
 
 def accelerators() -> int:
-    """How many there are, asked in another process: this one stays off the device."""
+    """Count the accelerators in another process, so that this one does not use them."""
     program = "import jax; print(sum(d.platform != 'cpu' for d in jax.devices()))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -279,7 +279,7 @@ def accelerators() -> int:
 
 
 def cost_table(sizes: Sizes, quick: bool) -> dict[Any, Program]:
-    """An update against seeds and against worlds of a seed."""
+    """Measure an update against the number of seeds and of worlds per seed."""
     wanted = [(sizes.seeds, sizes.worlds)]
     if not quick:
         wanted += [(seeds, sizes.few) for seeds in sizes.across_seeds]

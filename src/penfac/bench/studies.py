@@ -1,4 +1,4 @@
-"""`penfac bench studies`: what a study costs around its runs, and how fast it is told."""
+"""`penfac bench studies`: the overhead of a study, and the cost of its report."""
 
 import resource
 import subprocess
@@ -58,7 +58,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
 
 
 def short(arms: int) -> Study:
-    """Runs of a quarter of a minute on the default task."""
+    """A study with runs of a quarter of a minute on the default task."""
     own = tuple(Arm(f"a{k}", settings={"sigma": 0.1 + 0.1 * k}) for k in range(arms))
     env = "RoboschoolHalfCheetah-v2"
     return Study("short", "short", own, (env,), steps=100_000, eval_episodes=2)
@@ -67,7 +67,7 @@ def short(arms: int) -> Study:
 def timed(
     study: Study, seeds: int, folder: Path, processes: int, say: Say
 ) -> tuple[float, float]:
-    """Wall seconds of a study, and seconds of its runs, added up."""
+    """Return wall-clock seconds of a study, and the sum of its runs' seconds."""
     began = time.perf_counter()
     start(study, tuple(range(seeds)), folder, How(processes=processes), Limits(), say)
     took = time.perf_counter() - began
@@ -76,7 +76,7 @@ def timed(
 
 
 def report_apart(folder: Path) -> tuple[float, float]:
-    """Seconds and memory of a report, in a process of its own."""
+    """Return seconds and memory of a report, in its own process."""
     large(folder)
     program = f"from penfac.bench import studies; studies.report_once({str(folder)!r})"
     done = subprocess.run(
@@ -94,7 +94,7 @@ def report_once(folder: str) -> None:
 
 
 def large(folder: Path) -> None:
-    """A finished study of made-up runs, as they would have left it."""
+    """Write a finished study with made-up runs."""
     arms, seeds, count = TOLD
     own = tuple(Arm(f"a{k}", settings={"sigma": 0.1 + 0.01 * k}) for k in range(arms))
     study = Study("large", "large", own, ("penfac/LQR-v0",), steps=count * 1000)

@@ -1,1 +1,1 @@
-"""A learned policy for programs that are not Python: as ONNX, as a C header."""
+"""Export a learned policy for programs that are not Python: as ONNX, as a C header."""

@@ -1,8 +1,8 @@
-"""A policy as one C99 header: no library but math.h, no memory asked for, nothing kept.
+"""A policy as one C99 header: it needs math.h, allocates no memory and keeps no state.
 
-`<name>_act` does what policy.py does, in float, and scales the action in double; tiles
-are found to the bit. It cannot refuse: a state with a NaN or an infinity has NaN as its
-action.
+`<name>_act` computes what policy.py computes, in float, and scales the action in
+double. Tiles agree bit for bit. A C function cannot raise: for a state with a NaN or an
+infinity every action is NaN.
 """
 
 import hashlib
@@ -22,14 +22,14 @@ ACTIVATIONS = {
 
 
 def c_name(environment: str) -> str:
-    """What a header is called by itself: Hopper-v5 becomes hopper_v5."""
+    """Return the default name of a header: hopper_v5 for Hopper-v5."""
     last = environment.rpartition(":")[2].rpartition("/")[2]
     word = re.sub(r"[^a-z0-9]+", "_", last.lower()).strip("_")
     return word if re.match("[a-z]", word) else f"policy_{word}".rstrip("_")
 
 
 def c_header(policy: Policy, name: str) -> str:
-    """The whole file."""
+    """Return the whole file."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         rule = "needs letters, digits and _, a letter first, as a C name"
         raise ConfigError(f"--name {name}: {rule}")
@@ -54,7 +54,7 @@ def c_header(policy: Policy, name: str) -> str:
 
 
 def top(policy: Policy, name: str, kind: str) -> str:
-    """What a reader must know, and the size of both arrays."""
+    """Return the comment at the top, and the sizes of both arrays."""
     n, m = len(policy.weights.mean), len(policy.actions.low)
     about, big = policy.about, name.upper()
     lines = [
@@ -81,8 +81,8 @@ WORTH_SAYING = ("environment", "algorithm", "seed", "step", "penfac")
 
 
 def plain(text: str) -> str:
-    """What may stand in a comment: ASCII, on one line, neither its end nor a new one,
-    and no trigraph."""
+    """Return text that is safe in a C comment: one line of ASCII, without an end or a
+    start of a comment, and without trigraphs."""
     text = text.encode("ascii", "backslashreplace").decode().replace("?", "_")
     return " ".join(text.splitlines()).replace("*/", "* /").replace("/*", "/ *")
 
@@ -120,7 +120,7 @@ static inline void {name}_act(const float *obs, {kind} *action) {{
 
 
 def width(policy: Policy) -> int:
-    """Of the widest array between observation and action."""
+    """The width of the widest array between observation and action."""
     outputs = [len(bias) for _, bias in policy.weights.layers]
     return max(len(policy.weights.mean), *outputs)
 
@@ -129,7 +129,8 @@ def width(policy: Policy) -> int:
 
 
 def inputs(policy: Policy) -> list[str]:
-    """x = clip((s - mean) / std) * scale + shift, then the first layer."""
+    """Normalise, x = clip((s - mean) / std) * scale + shift, then apply the first
+    layer."""
     w = policy.weights
     named = {"mean": w.mean, "std": w.std, "scale": w.scale, "shift": w.shift}
     lines = ["    {"]
@@ -150,7 +151,7 @@ def inputs(policy: Policy) -> list[str]:
 
 
 def tiles(policy: Policy) -> list[str]:
-    """The first layer's rows of the tiles that are on, added up."""
+    """Sum the rows of the first layer for the active tiles."""
     w = policy.weights
     tiling: Any = w.tiling
     matrix, bias = w.layers[0]
@@ -189,7 +190,7 @@ def tiles(policy: Policy) -> list[str]:
 
 
 def hash_of(tiling: Tiling) -> list[str]:
-    """As `penfac.policy.tile_indices` mixes it."""
+    """Hash a tile as `penfac.policy.tile_indices` does."""
     last = tile_hash_factors(len(tiling.low))[-1]
     return [
         f"            on += {last}u * (uint32_t)j;",
@@ -202,7 +203,7 @@ def hash_of(tiling: Tiling) -> list[str]:
 
 
 def layers(policy: Policy) -> list[str]:
-    """All but the first, each behind the activation."""
+    """Apply all layers but the first, each after the activation."""
     w, lines = policy.weights, []
     for matrix, bias in w.layers[1:]:
         act = ACTIVATIONS[w.activation]
@@ -212,7 +213,7 @@ def layers(policy: Policy) -> list[str]:
 
 
 def product(matrix: np.ndarray, bias: np.ndarray) -> list[str]:
-    """x = x W + b, a row of W at a time: a compiler makes vectors of it."""
+    """x = x W + b, one row of W at a time, so that compilers vectorise it."""
     n, out = matrix.shape
     return [
         "    {",
@@ -227,7 +228,7 @@ def product(matrix: np.ndarray, bias: np.ndarray) -> list[str]:
 
 
 def output(policy: Policy, kind: str) -> list[str]:
-    """As ActionScale.to_env: a NaN stays one, nothing else leaves the bounds."""
+    """Scale as ActionScale.to_env: a NaN stays NaN, all else is within the bounds."""
     m = len(policy.actions.low)
     unit = "tanhf(x[j])" if policy.weights.output == "tanh" else "x[j]"
     return [
@@ -249,7 +250,7 @@ def output(policy: Policy, kind: str) -> list[str]:
 
 
 def array(name: str, values: np.ndarray, kind: str = "float") -> str:
-    """A constant, eight numbers a line."""
+    """Write a constant array, eight numbers per line."""
     flat = [number(x) for x in np.ravel(values)]
     lines = [", ".join(flat[k : k + 8]) for k in range(0, len(flat), 8)]
     inner = ",\n            ".join(lines)
@@ -259,7 +260,7 @@ def array(name: str, values: np.ndarray, kind: str = "float") -> str:
 
 
 def number(value: Any) -> str:
-    """A numpy number with the digits that give the same bits back."""
+    """Write a number with the digits that give the same bits when read."""
     if value.dtype.kind == "u":
         return f"{value}u"
     digits, end = (9, "f") if value.dtype.itemsize == 4 else (17, "")

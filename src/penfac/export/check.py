@@ -1,4 +1,4 @@
-"""Whether an exported policy acts as ours: on many states, the worst ones included."""
+"""Check on many states, extreme ones included, that an exported policy acts as ours."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,37 +9,37 @@ from penfac.errors import CorruptFile
 from penfac.policy import Policy, mean_action
 
 STATES = 10_000
-MOST = 1e-5  # of the action's range: more is another policy
+MOST = 1e-5  # largest difference allowed, as a share of the action's range
 EXTREMES = (0.0, 1e-3, 1.0, 10.0, 1e6, 1e-40, float(np.finfo(np.float32).max))
-SETTLED = MOST / 4  # rounding moves the action by less: float32 has one answer
-OPEN = 16  # elsewhere another order of sums may move it so many times as far
+SETTLED = MOST / 4  # below this effect of rounding, float32 has one answer
+OPEN = 16  # elsewhere: factor on the effect of rounding that is allowed
 Act = Callable[[np.ndarray], np.ndarray]  # [N, n] in float32 to [N, *shape]
 
 
 class Agreement(NamedTuple):
-    """How near an export comes to the policy."""
+    """How closely an export agrees with the policy."""
 
-    worst: float  # difference, of the action's range, at the settled states
-    states: int  # that were compared
-    settled: int  # ... at which float32 has one answer, whatever the order of its sums
+    worst: float  # largest difference at the settled states
+    states: int  # states that were compared
+    settled: int  # states where float32 has one answer in any order of sums
 
 
 def states(policy: Policy, count: int = STATES) -> np.ndarray:
-    """[count, n]: zero, each extreme in all dimensions and in each alone, the rest drawn
-    around the states that the policy was trained on, from near to far."""
+    """Return [count, n] states: zero, each extreme in all dimensions and in each alone,
+    and random ones around the training states, from near to far."""
     n, rng = len(policy.weights.mean), np.random.default_rng(0)
     ends = np.array([sign * x for x in EXTREMES for sign in (1, -1)], np.float32)
     alone = np.eye(n, dtype=np.float32)[None] * ends[:, None, None]
     fixed = np.concatenate([np.repeat(ends[:, None], n, 1), alone.reshape(-1, n)])
     near = 10.0 ** rng.uniform(-2, 2, (count, 1))
     drawn = centre(policy) + near * rng.normal(size=(count, n)) * width(policy)
-    drawn[::7] = rng.choice(ends, drawn[::7].shape)  # extremes beside each other
+    drawn[::7] = rng.choice(ends, drawn[::7].shape)  # mixed extremes
     fixed = fixed[rng.permutation(len(fixed))[: count // 2]]
     return np.concatenate([fixed, drawn.astype(np.float32)])[:count]
 
 
 def centre(policy: Policy) -> np.ndarray:
-    """Of the states it was trained on, as far as the policy knows."""
+    """The mean of the training states, as far as the policy knows it."""
     tiling = policy.weights.tiling
     if tiling is None:
         return policy.weights.mean
@@ -54,10 +54,11 @@ def width(policy: Policy) -> np.ndarray:
 
 
 def left_open(policy: Policy, obs: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """How far rounding alone may move each action: against float64, with the last bits
-    of state and weights changed, as another order of the sums would change them.
+    """How far rounding alone may move each action.
 
-    Tiles are told by float32 alone, so there nothing is left open.
+    It is measured against float64, with the last bits of state and weights changed as
+    another order of sums would change them. It is 0 for tiles, which only float32
+    decides.
     """
     if policy.weights.tiling is not None:
         return np.zeros(len(obs))
@@ -76,8 +77,8 @@ def left_open(policy: Policy, obs: np.ndarray, unit: np.ndarray) -> np.ndarray:
 
 
 def may_overflow(policy: Policy, obs: np.ndarray) -> np.ndarray:
-    """[N]: whether sums may leave float32, in some order of their terms. There a policy
-    has an action or a NaN as it happens."""
+    """[N]: whether sums may overflow float32 in some order of their terms. There a
+    policy returns either an action or a NaN."""
     w, most = policy.weights, float(np.finfo(np.float32).max)
     if w.tiling is not None:
         return np.zeros(len(obs), bool)
@@ -92,8 +93,8 @@ def may_overflow(policy: Policy, obs: np.ndarray) -> np.ndarray:
 
 
 def compare(act: Act, policy: Policy, what: str) -> Agreement:
-    """Refuse an export that acts otherwise anywhere, or outside its bounds, or on what
-    is no number."""
+    """Refuse an export that differs on any state, leaves its bounds, or gives an action
+    for a state that is not finite."""
     obs = states(policy)
     refuse_unless_nan(act, policy, what)
     with np.errstate(all="ignore"):
@@ -106,7 +107,7 @@ def compare(act: Act, policy: Policy, what: str) -> Agreement:
             )
         apart = difference(policy, found, due)
         vague = may_overflow(policy, obs)
-        apart[vague & np.isnan(apart)] = 0  # neither knows: that is no difference
+        apart[vague & np.isnan(apart)] = 0  # both are NaN: no difference
         moved = np.where(vague, 1, left_open(policy, obs, unit))
     settled = moved <= SETTLED
     wrong = np.nan_to_num(apart / np.where(settled, MOST, OPEN * moved), nan=np.inf)
@@ -120,8 +121,8 @@ def compare(act: Act, policy: Policy, what: str) -> Agreement:
 
 
 def difference(policy: Policy, found: np.ndarray, due: np.ndarray) -> np.ndarray:
-    """[N]: the largest over the actions, of each one's range; outside the bounds: inf;
-    NaN where either is."""
+    """[N]: the largest difference over the actions, as a share of their ranges; inf
+    outside the bounds, NaN where either is NaN."""
     low, high = policy.actions.ends
     rows = found.reshape(len(found), -1).astype(float)
     apart = np.abs(rows - due.reshape(len(due), -1)) / (high - low)
@@ -130,7 +131,7 @@ def difference(policy: Policy, found: np.ndarray, due: np.ndarray) -> np.ndarray
 
 
 def refuse_unless_nan(act: Act, policy: Policy, what: str) -> None:
-    """What is no number, anywhere in a state, must not become an action."""
+    """Refuse an export that gives an action for a state that is not finite."""
     n = len(policy.weights.mean)
     broken = np.zeros((3 * n, n), np.float32)
     for k, value in enumerate((np.nan, np.inf, -np.inf)):

@@ -1,4 +1,4 @@
-"""A C header of ours, compiled and called from Python: to check it and to time it."""
+"""Compile one of our C headers and call it from Python, to check it and to time it."""
 
 import ctypes
 import shutil
@@ -26,13 +26,13 @@ void act_all(const float *obs, {kind} *action, long count) {{
 
 
 def compiler() -> str | None:
-    """The C compiler of this machine, if it has one."""
+    """Return the C compiler of this machine, or None."""
     return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
 def check_c(header: str, name: str, policy: Policy) -> Agreement | None:
-    """Compile and compare; none where there is no compiler, an error where it is not
-    the policy."""
+    """Compile the header and compare it with the policy; None without a compiler, an
+    error if it differs."""
     if compiler() is None:
         return None
     with library(header, name, policy) as compiled:
@@ -41,7 +41,7 @@ def check_c(header: str, name: str, policy: Policy) -> Agreement | None:
 
 @contextmanager
 def library(header: str, name: str, policy: Policy) -> Iterator[Any]:
-    """The header as a shared library, gone afterwards."""
+    """Compile the header as a shared library, which is deleted afterwards."""
     kind = "double" if policy.actions.low.dtype == np.float64 else "float"
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -62,7 +62,7 @@ def library(header: str, name: str, policy: Policy) -> Iterator[Any]:
 
 
 def acting(compiled: Any, policy: Policy) -> Act:
-    """[N, n] to [N, *shape], by the compiled function."""
+    """Return the compiled function, from [N, n] to [N, *shape]."""
     actions = policy.actions
 
     def act(obs: np.ndarray) -> np.ndarray:

@@ -1,9 +1,9 @@
-"""A policy as one ONNX graph, from the raw observation to the action in its bounds.
+"""A policy as one ONNX graph, from the raw observation to the action within its bounds.
 
 obs float32 [batch, n] -> action [batch, *shape] in the action space's dtype. The graph
-does what policy.py does, operation by operation: tiles are found to the bit, products of
-matrices agree to rounding. A graph cannot refuse: a state with a NaN or an infinity has
-NaN as its action.
+does what policy.py does, operation by operation: tiles agree bit for bit, matrix
+products up to rounding. A graph cannot raise: for a state with a NaN or an infinity
+every action is NaN.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ WORD = 2**32
 
 
 def onnx_bytes(policy: Policy) -> bytes:
-    """The file, weights included."""
+    """Return the file, weights included."""
     onnx = needed("onnx")
     w, shape = policy.weights, policy.actions.shape
     dtype = policy.actions.low.dtype
@@ -36,21 +36,21 @@ def onnx_bytes(policy: Policy) -> bytes:
     nan = graph.constant(np.array(np.nan, dtype))
     action = graph.add("Where", bad, nan, action)
     if len(shape) != 1:
-        sizes = graph.constant(np.array([0, *shape], np.int64))  # 0: the batch's
+        sizes = graph.constant(np.array([0, *shape], np.int64))  # 0: the batch size
         action = graph.add("Reshape", action, sizes)
     graph.add("Identity", action, out="action")
     return graph.model(policy).SerializeToString()
 
 
 def check_onnx(data: bytes, policy: Policy) -> Agreement:
-    """Run the graph and compare; an error where it is not the policy."""
+    """Run the graph and compare it with the policy; an error if it differs."""
     session = open_session(data)
     act = lambda obs: session.run(["action"], {"obs": obs})[0]  # noqa: E731
     return compare(act, policy, "--onnx")
 
 
 def open_session(data: bytes) -> Any:
-    """onnxruntime on one thread: a policy is small."""
+    """Open an onnxruntime session on one thread: a policy is small."""
     runtime = needed("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -73,7 +73,7 @@ def needed(name: str) -> Any:
 
 
 class Graph:
-    """Nodes and constants as they come, named by their number."""
+    """The nodes and constants of a graph, named by their number."""
 
     def __init__(self, onnx: Any):
         self.onnx = onnx
@@ -97,7 +97,7 @@ class Graph:
         return self.add("Cast", x, to=kind)
 
     def between(self, x: str, low: np.ndarray, high: np.ndarray) -> str:
-        """As `penfac.policy.between`: unlike Clip, a NaN stays one."""
+        """As `penfac.policy.between`: unlike Clip, it keeps a NaN."""
         x = self.add("Max", x, self.constant(low))
         return self.add("Min", x, self.constant(high))
 
@@ -126,7 +126,7 @@ class Graph:
 
 
 def properties(policy: Policy) -> dict[str, str]:
-    """What the file says about itself, to whoever opens it."""
+    """The metadata of the file."""
     about = {k: v for k, v in policy.about.items() if isinstance(v, str | int)}
     return {key: str(value) for key, value in about.items()} | {
         "observation_size": str(len(policy.weights.mean)),
@@ -157,7 +157,7 @@ def normalised(graph: Graph, policy: Policy) -> str:
 
 
 def network(graph: Graph, policy: Policy, x: str) -> str:
-    """All layers but the first, and the output."""
+    """Apply all layers but the first, and the output."""
     w = policy.weights
     for layer in w.layers[1:]:
         if w.activation == "tanh":
@@ -191,7 +191,7 @@ def scaled(graph: Graph, policy: Policy, unit: str) -> str:
 
 
 def tiled(graph: Graph, policy: Policy, bad: str) -> str:
-    """The first layer's rows of the tiles that are on, added up."""
+    """Sum the rows of the first layer for the active tiles."""
     tiling = policy.weights.tiling
     assert tiling is not None  # noqa: S101  for type checkers
     cell = cells(graph, tiling, bad)
@@ -208,8 +208,8 @@ def tiled(graph: Graph, policy: Policy, bad: str) -> str:
 
 
 def cells(graph: Graph, tiling: Tiling, bad: str) -> str:
-    """[batch, tilings, n]: where in each grid a state lies; a NaN lies in no tile, so a
-    state that is none counts as a corner until its action is made NaN."""
+    """[batch, tilings, n]: the position of a state in each grid. A NaN is in no tile;
+    it counts as a corner until its action is set to NaN."""
     low, high = np.asarray(tiling.low, "f"), np.asarray(tiling.high, "f")
     x = graph.add("Where", bad, graph.constant(low), "obs")
     x = graph.between(x, low, high)
@@ -223,8 +223,8 @@ def cells(graph: Graph, tiling: Tiling, bad: str) -> str:
 
 
 def hashed(graph: Graph, tiling: Tiling, cell: str) -> str:
-    """As `penfac.policy.tile_indices`: numbers of 32 bits that overflow, in int64 whose
-    products stay below 2^63, since runtimes multiply no uint32."""
+    """As `penfac.policy.tile_indices`: 32-bit numbers that overflow, in int64 with
+    products below 2^63, because runtimes do not multiply uint32."""
     factors = tile_hash_factors(len(tiling.low)).astype(np.int64)
     grids = np.arange(tiling.tilings, dtype=np.int64) * factors[-1]
     terms = graph.add("Mul", cell, graph.constant(factors[:-1]))
@@ -239,7 +239,7 @@ def modulo(graph: Graph, x: str, by: int) -> str:
 
 
 def mixed_down(graph: Graph, x: str, bits: int) -> str:
-    """x ^ (x >> bits), of 32 bits."""
+    """x ^ (x >> bits), for 32 bits."""
     word = graph.cast(x, np.uint32)
     far = graph.constant(np.array(bits, np.uint32))
     down = graph.add("BitShift", word, far, direction="RIGHT")
@@ -247,7 +247,7 @@ def mixed_down(graph: Graph, x: str, bits: int) -> str:
 
 
 def product(graph: Graph, x: str, by: int) -> str:
-    """x * by mod 2^32, the upper and the lower 16 bits of x apart."""
+    """x * by mod 2^32, with the upper and the lower 16 bits of x apart."""
     half, times = (graph.constant(np.array(k, np.int64)) for k in (2**16, by))
     high = graph.add("Mul", graph.add("Div", x, half), times)
     high = graph.add("Mul", modulo(graph, high, 2**16), half)
