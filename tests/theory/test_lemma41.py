@@ -86,9 +86,9 @@ def test_the_factor_on_the_regulator_goes_to_a_half_in_proportion_to_sigma():
 
 def test_the_regulators_advantage_in_closed_form_is_its_q_minus_v():
     """-2 u'Es - u'Mu + sigma^2 tr M, against one step of the dynamics."""
-    from penfac.envs.lqr import value
+    from penfac.envs.lqr import DOUBLE_INTEGRATOR, value
 
-    lqr, sigma = regulator._problem(), 0.3
+    lqr, sigma = DOUBLE_INTEGRATOR, 0.3
     e, m, c = regulator.advantage(lqr, regulator.GAIN, sigma)
     p, offset = value(lqr, regulator.GAIN, sigma)
     s = regulator.STATE
