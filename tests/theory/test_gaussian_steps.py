@@ -119,7 +119,7 @@ def test_the_slope_of_the_network_is_that_of_finite_differences(seed):
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("sigma", [0.1, 1.0])
 def test_steins_identity_for_other_networks_and_widths(seed, sigma):
-    assert gradients.stein(sample=60_000, seed=seed, sigma=sigma).holds
+    assert gradients.check_stein(sample=60_000, seed=seed, sigma=sigma).holds
 
 
 def test_cac_is_half_of_spg_for_every_odd_advantage():

@@ -100,10 +100,10 @@ def test_the_regulators_advantage_in_closed_form_is_its_q_minus_v():
 
 def test_the_whole_update_goes_to_half_the_gradient_at_other_parameters():
     for theta in (-1.0, 0.0, 1.5):
-        assert lemma41.overall(theta).holds
+        assert lemma41.check_overall(theta).holds
 
 
 def test_a_fixed_offset_takes_all_of_the_step_or_none_of_it():
     assert ndtr(0.16 / 0.02) > 1 - 1e-12
-    assert lemma41.biased(e=-0.16, sigma=0.02).left < 1e-12
-    assert lemma41.biased(e=0.16, sigma=0.02).left > 1 - 1e-4
+    assert lemma41.check_biased(e=-0.16, sigma=0.02).left < 1e-12
+    assert lemma41.check_biased(e=0.16, sigma=0.02).left > 1 - 1e-4

@@ -7,32 +7,42 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from penfac.theory import theorem52
-from penfac.theory.theorem52 import World, bounds, quantity, quantity_by_solve
+from penfac.theory.bounds import mean_norm, printed_bound
+from penfac.theory.counter_example import (
+    GAMMAS,
+    CounterExample,
+    bounds,
+    quantity,
+    quantity_by_solve,
+    smooth_share,
+)
 
-WIDE = World(gamma=0.8, k=1.5, delta=0.3, sigma=0.2)
+WIDE = CounterExample(gamma=0.8, k=1.5, delta=0.3, sigma=0.2)
 
 
-@pytest.mark.parametrize("gamma", theorem52.GAMMAS)
+@pytest.mark.parametrize("gamma", GAMMAS)
 def test_the_closed_form_is_what_linear_solves_give(gamma):
     np.testing.assert_allclose(
-        quantity(World(gamma)), quantity_by_solve(World(gamma)), rtol=1e-6
+        quantity(CounterExample(gamma)),
+        quantity_by_solve(CounterExample(gamma)),
+        rtol=1e-6,
     )
     wide = WIDE._replace(gamma=gamma)
     np.testing.assert_allclose(quantity(wide), quantity_by_solve(wide), rtol=1e-6)
 
 
-def played(world: World, policy, worlds: int, steps: int, rng) -> np.ndarray:
-    """sum_t gamma^t A^pi(s_t, mu~(s_t)) along states of [0, 1], one number a world."""
+def played(mdp: CounterExample, policy, worlds: int, steps: int, rng) -> np.ndarray:
+    """sum_t gamma^t A^pi(s_t, mu~(s_t)) along states of [0, 1], one number a mdp."""
     s = rng.uniform(0, 0.5, size=worlds)
     total, weight = np.zeros(worlds), 1.0
     for _ in range(steps):
         total += weight * np.where(s < 0.5, 1.0, -1.0)  # A^pi = R, mu~ = delta
         leaves = rng.uniform(size=worlds) < np.minimum(
-            1, world.k * np.abs(policy(worlds))
+            1, mdp.k * np.abs(policy(worlds))
         )
         half = (s >= 0.5) | leaves
         s = rng.uniform(0, 0.5, size=worlds) + 0.5 * half
-        weight *= world.gamma
+        weight *= mdp.gamma
     return total
 
 
@@ -49,8 +59,8 @@ def test_the_closed_form_is_what_playing_the_continuous_world_gives():
 @given(st.floats(0.51, 0.999))
 def test_the_printed_bound_fails_for_every_gamma_above_a_half(gamma):
     """With delta small enough; the excess tends to gamma / (1 - gamma)."""
-    world = World(gamma, delta=1e-4 * (1 - gamma), sigma=1e-7 * (1 - gamma))
-    share = quantity(world) / bounds(world)[0]
+    mdp = CounterExample(gamma, delta=1e-4 * (1 - gamma), sigma=1e-7 * (1 - gamma))
+    share = quantity(mdp) / bounds(mdp)[0]
     assert share > 1
     np.testing.assert_allclose(share, gamma / (1 - gamma), rtol=1e-2)
 
@@ -62,17 +72,17 @@ def test_the_printed_bound_fails_for_every_gamma_above_a_half(gamma):
     st.floats(1e-4, 0.5),
 )
 def test_the_corrected_bound_holds_in_every_such_world(gamma, k, delta, sigma):
-    world = World(gamma, k, delta, sigma)
-    printed, corrected = bounds(world)
-    assert quantity(world) <= corrected * (1 + 1e-9) + 1e-12
+    mdp = CounterExample(gamma, k, delta, sigma)
+    printed, corrected = bounds(mdp)
+    assert quantity(mdp) <= corrected * (1 + 1e-9) + 1e-12
     if gamma <= 0.5:
-        assert quantity(world) <= printed * (1 + 1e-9)
-    assert (1 - gamma) * quantity(world) <= printed * (1 + 1e-9)  # d that sums to 1
+        assert quantity(mdp) <= printed * (1 + 1e-9)
+    assert (1 - gamma) * quantity(mdp) <= printed * (1 + 1e-9)  # d that sums to 1
 
 
 @given(st.integers(0, 2**32 - 1))
 def test_the_corrected_bound_holds_on_random_mdps(seed):
-    sample = theorem52.random_worlds(25, seed)
+    sample = theorem52.random_mdps(25, seed)
     room = 1 + 1e-9
     assert (sample.quantity <= sample.without_lipschitz * room + 1e-12).all()
     assert (sample.without_lipschitz <= sample.corrected * room + 1e-12).all()
@@ -83,23 +93,23 @@ def test_the_corrected_bound_holds_on_random_mdps(seed):
 
 def test_random_mdps_break_the_printed_bound_too():
     """No construction is needed: some of ten thousand, all with a large gamma."""
-    sample = theorem52.random_worlds(2500, seed=1)
+    sample = theorem52.random_mdps(2500, seed=1)
     broken = sample.quantity > sample.printed
     assert broken.sum() >= 10
     assert sample.gamma[broken].min() > 0.5
 
 
 def test_a_smooth_world_breaks_the_printed_bound():
-    """Nothing hangs on the corner of |a| or the clipped reward."""
-    assert theorem52.smooth_share(0.5) < 1 < theorem52.smooth_share(0.6)
-    assert theorem52.smooth_share(0.9) > 5
+    """The corner of |a| and the clipped reward do not matter."""
+    assert smooth_share(0.5) < 1 < smooth_share(0.6)
+    assert smooth_share(0.9) > 5
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 5])
 def test_the_mean_length_of_noise(dimension):
     """Against scipy's chi distribution; the printed 2 m sigma / sqrt(2 pi) is equal in
     one dimension and longer in more."""
-    found = theorem52.mean_norm(dimension, 0.7)
+    found = mean_norm(dimension, 0.7)
     np.testing.assert_allclose(found, 0.7 * stats.chi(dimension).mean(), rtol=1e-12)
     printed = 2 * dimension * 0.7 / np.sqrt(2 * np.pi)
     assert printed == pytest.approx(found) if dimension == 1 else printed > 1.1 * found
@@ -107,4 +117,4 @@ def test_the_mean_length_of_noise(dimension):
 
 def test_beyond_a_reach_of_1_the_printed_bound_says_nothing():
     """max over t of x^t has no largest term."""
-    assert np.isinf(theorem52.printed_bound(1.0, 1.0, 0.5, 1.2, 1, 0.1))
+    assert np.isinf(printed_bound(1.0, 1.0, 0.5, 1.2, 1, 0.1))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penfac.theory import lemma41, shared_parameter, theorem52, truncated
+from penfac.theory import counter_example, lemma41, shared_parameter, truncated
 from penfac.theory.statements import STATEMENTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
@@ -21,7 +21,7 @@ def rows(first: str) -> list[list[str]]:
 
 
 @cache
-def found(name: str):
+def result(name: str):
     return STATEMENTS[name].check()
 
 
@@ -49,7 +49,7 @@ def test_the_table_names_every_statement_in_order():
 @pytest.mark.parametrize("cells", rows("statement"), ids=lambda c: c[0].strip("`"))
 def test_a_row_of_the_table(cells):
     name, where, printed, left, right, verdict = cells
-    statement, now = STATEMENTS[name.strip("`")], found(name.strip("`"))
+    statement, now = STATEMENTS[name.strip("`")], result(name.strip("`"))
     assert where == statement.where
     assert printed == ("yes" if statement.printed else "no")
     assert agrees(left, now.left)
@@ -59,11 +59,11 @@ def test_a_row_of_the_table(cells):
 
 def test_the_counter_example_over_gamma():
     written = rows("gamma")
-    assert [float(cells[0]) for cells in written] == list(theorem52.GAMMAS)
+    assert [float(cells[0]) for cells in written] == list(counter_example.GAMMAS)
     for cells in written:
-        world = theorem52.World(float(cells[0]))
-        d = theorem52.quantity_by_solve(world)
-        printed, corrected = theorem52.bounds(world)
+        mdp = counter_example.CounterExample(float(cells[0]))
+        d = counter_example.quantity_by_solve(mdp)
+        printed, corrected = counter_example.bounds(mdp)
         values = (d, printed, d / printed, corrected, d / corrected)
         for text, value in zip(cells[1:], values, strict=True):
             assert agrees(text, value), (cells[0], text, value)
@@ -91,14 +91,17 @@ def test_where_mu_rests():
 
 def numbers_in_words() -> list[tuple[str, list[float]]]:
     """A sentence of the page with its numbers left open, and what they must be."""
-    cacla, cac = found("optimum-cacla"), found("optimum-cac")
-    bent, kink = found("same-direction-always").numbers, found("lemma-4-1-kink").numbers
-    limit, rate = found("lemma-4-1").numbers, found("lemma-4-1-rate").numbers
-    lqr, random = found("lemma-5-1-lqr"), found("theorem-5-2-corrected")
-    attained = found("theorem-5-2-attained").numbers
+    cacla, cac = result("optimum-cacla"), result("optimum-cac")
+    bent, kink = (
+        result("same-direction-always").numbers,
+        result("lemma-4-1-kink").numbers,
+    )
+    limit, rate = result("lemma-4-1").numbers, result("lemma-4-1-rate").numbers
+    lqr, random = result("lemma-5-1-lqr"), result("theorem-5-2-corrected")
+    attained = result("theorem-5-2-attained").numbers
     kinked = lemma41.kinked_in_two(lemma41.KINKED_SLOPE, lemma41.KINK, lemma41.ACROSS)
-    critic = found("negative-advantage").numbers
-    spread, bound = found("centred-variance"), found("centred-truncated").numbers
+    critic = result("negative-advantage").numbers
+    spread, bound = result("centred-variance"), result("centred-truncated").numbers
     n, m = cacla.numbers, cac.numbers
     return [
         ("sqrt(2 pi) = # : the other way", [bent["CACLA"]]),
@@ -113,10 +116,10 @@ def numbers_in_words() -> list[tuple[str, list[float]]]:
             [n["theta where it rests"], cacla.left],
         ),
         ("J = # at theta = # .", [cac.left, m["theta where it rests"]]),
-        ("CAC's update at DPG's optimum is # .", [found("optimum-cac-limit").left]),
+        ("CAC's update at DPG's optimum is # .", [result("optimum-cac-limit").left]),
         (
             "lowers J from # to # , CAC does",
-            [found("negative-advantage").right, found("negative-advantage").left],
+            [result("negative-advantage").right, result("negative-advantage").left],
         ),
         (
             "CAC takes # of the step",
@@ -124,9 +127,9 @@ def numbers_in_words() -> list[tuple[str, list[float]]]:
         ),
         (
             "second order: # for sigma",
-            [critic["true A^pi(s, mu(s)) where R bends up by 1"]],
+            [critic["true A^pi(s, mu(s)) where R'' = 1"]],
         ),
-        ("measured order # .", [found("eq-4-surrogate").left]),
+        ("measured order # .", [result("eq-4-surrogate").left]),
         (
             "the factor is # at sigma = 0.1, # at 0.01 and # at 0.0001",
             [limit["at sigma 0.1"], limit["at sigma 0.01"], limit["at sigma 0.0001"]],
@@ -135,16 +138,16 @@ def numbers_in_words() -> list[tuple[str, list[float]]]:
             "# at sigma h / |g| = -0.01, # at -0.1, # at -1",
             [
                 rate["factor at sigma h / |g| = -0.01"],
-                rate["... at -0.1"],
-                rate["... at -1"],
+                rate["factor at sigma h / |g| = -0.1"],
+                rate["factor at sigma h / |g| = -1"],
             ],
         ),
         (
             "factor is # for slopes 1 (right) and 0.5 (left), # for 2 and -1, # for -1",
             [
                 kink["1-D factor, slopes 1 and 0.5"],
-                kink["... 2 and -1"],
-                kink["... -1 and 2"],
+                kink["1-D factor, slopes 2 and -1"],
+                kink["1-D factor, slopes -1 and 2"],
             ],
         ),
         ("is ( # , # ) at every sigma", list(kinked)),
@@ -153,7 +156,7 @@ def numbers_in_words() -> list[tuple[str, list[float]]]:
             "# , and what the change gains, # .",
             [lqr.left, *lqr.numbers.values()],
         ),
-        ("D is # times the printed bound at", [theorem52.smooth_share(0.9)]),
+        ("D is # times the printed bound at", [counter_example.smooth_share(0.9)]),
         (
             "rewards # exceed the printed bound",
             [random.numbers["above the printed bound"]],
@@ -209,11 +212,11 @@ def test_a_sentence_and_its_numbers(index):
 
 def test_the_gaps_told_in_words():
     for name in ("eq-4", "lemma-5-1", "lemma-5-1-lqr"):
-        assert found(name).gap < 1e-10
+        assert result(name).gap < 1e-10
     for name in ("cac-quadratic", "cacla-quadratic"):
-        assert found(name).gap < 1e-6
-    assert found("theorem-5-2-corrected").numbers["random MDPs"] == 10_000
+        assert result(name).gap < 1e-6
+    assert result("theorem-5-2-corrected").numbers["random MDPs"] == 10_000
     np.testing.assert_allclose(
-        found("same-direction-always").numbers["CAC"],
-        found("same-direction-always").numbers["SPG"] / 2,
+        result("same-direction-always").numbers["CAC"],
+        result("same-direction-always").numbers["SPG"] / 2,
     )

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from penfac.theory import figures, poor_critic, regulator, shared_parameter
-from penfac.theory.finding import at_most, below, equal, same_sign
+from penfac.theory import poor_critic, regulator, shared_parameter
 from penfac.theory.gradients import by_quadrature
-from penfac.theory.statements import STATEMENTS, as_document, checked, picture
+from penfac.theory.statement import at_most, below, equal, same_sign
+from penfac.theory.statements import STATEMENTS, as_document, timed_check
 
 FAIL = {
     "same-direction-always",  # needs a linear advantage
@@ -18,14 +18,14 @@ FAIL = {
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_statement_holds_or_fails_as_the_page_says(name):
-    found, seconds = checked(STATEMENTS[name])
+    found, seconds = timed_check(STATEMENTS[name])
     assert found.holds == (name not in FAIL)
     assert np.isfinite([found.left, found.right, found.gap, seconds]).all()
     assert np.isfinite(list(found.numbers.values())).all()
 
 
 def test_the_sides_decide():
-    """A finding can fail, each kind of it, and by what else must be true."""
+    """A result can fail, each kind of it, and by what else must be true."""
     assert equal([1.0, 2.0], [1.0, 2.1], 0.2, {}).holds
     assert not equal([1.0, 2.0], [1.0, 2.1], 0.05, {}).holds
     assert not equal(1.0, 1.0, 0.1, {}, also=False).holds
@@ -47,14 +47,13 @@ def test_names_are_as_a_command_takes_them():
 
 
 def test_every_statement_has_a_figure():
-    assert {s.picture for s in STATEMENTS.values()} == set(figures.DRAWINGS)
-    drawn = picture(STATEMENTS["optimum-cacla"])
-    assert drawn.startswith(b"\x89PNG")
+    for picture in {s.picture for s in STATEMENTS.values()}:
+        assert picture().startswith(b"\x89PNG")
 
 
 def test_a_document_holds_what_was_found():
     statement = STATEMENTS["lemma-4-1-finite"]
-    found, seconds = checked(statement)
+    found, seconds = timed_check(statement)
     document = as_document(statement, found, seconds)
     assert (document["left"], document["right"]) == (found.left, found.right)
     assert document["holds"] is False
@@ -98,7 +97,7 @@ def test_no_parameter_is_better_than_dpgs():
 
 def test_the_poor_critic_praises_no_action():
     b = np.linspace(-5, 5, 2001)
-    assert poor_critic.judged(b).max() < 0
+    assert poor_critic.critic_advantage(b).max() < 0
     assert poor_critic.share(0.0) == 0.5
     assert 0 < poor_critic.share(poor_critic.E) < 0.01
 
@@ -110,4 +109,6 @@ def test_playing_the_regulator_is_its_value():
     for gain in (regulator.GAIN, regulator.NEW_GAIN):
         p, _ = value(DOUBLE_INTEGRATOR, gain, 0.0)
         wanted = -np.trace(p @ regulator.STARTS)
-        np.testing.assert_allclose(regulator.played(DOUBLE_INTEGRATOR, gain), wanted)
+        np.testing.assert_allclose(
+            regulator.played_return(DOUBLE_INTEGRATOR, gain), wanted
+        )

@@ -43,9 +43,9 @@ def theory(
         raise ConfigError(f"--picture {picture}: must end in .png")
 
     def work() -> dict[str, Any]:
-        from penfac.theory.statements import as_document, checked
+        from penfac.theory.statements import as_document, timed_check
 
-        document = as_document(statement, *checked(statement))
+        document = as_document(statement, *timed_check(statement))
         if picture is not None:
             document["picture"] = str(draw(statement, picture))
         return document
@@ -68,7 +68,7 @@ def find_statement(name: str) -> Any:
 def check_all(quiet: bool) -> list[dict[str, Any]]:
     """Check all statements; a terminal shows which one is being computed."""
     from penfac import terminal
-    from penfac.theory.statements import STATEMENTS, as_document, checked
+    from penfac.theory.statements import STATEMENTS, as_document, timed_check
 
     documents = []
     with terminal.console.status("") as status:
@@ -76,16 +76,14 @@ def check_all(quiet: bool) -> list[dict[str, Any]]:
             status.stop()
         for statement in STATEMENTS.values():
             status.update(statement.name)
-            documents.append(as_document(statement, *checked(statement)))
+            documents.append(as_document(statement, *timed_check(statement)))
     return documents
 
 
 def draw(statement: Any, file: Path) -> Path:
-    from penfac.theory.statements import picture
-
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(picture(statement))
+        file.write_bytes(statement.picture())
     except OSError as error:
         raise StorageError(f"{file}: {error.strerror}") from None
     return file

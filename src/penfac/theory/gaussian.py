@@ -1,8 +1,7 @@
 """Steps under Gaussian exploration in closed form  (Eq. 8, Sec. 4.2).
 
-b = a - mu(s) ~ N(0, sigma^2 I). All steps are ascents: minus the paper's Delta, which is
-written with mu(s) - a. CAC and SPG are divided by sigma^2, CACLA by sigma: these are the
-scales at which they have limits.
+b = a - mu(s) ~ N(0, sigma^2 I). All steps are ascents: minus the paper's Delta, which has
+mu(s) - a. CAC and SPG are divided by sigma^2 and CACLA by sigma, so that they have limits.
 """
 
 import numpy as np
@@ -32,7 +31,7 @@ def normal_moments(low: float, high: float, order: int) -> list[float]:
 
 
 def kappa(c: float, g: np.ndarray, sigma: float) -> float:
-    """c / (sigma |g|): how many standard deviations of A lie above 0."""
+    """c / (sigma |g|): the mean of A in its standard deviations."""
     return float(c / (sigma * np.linalg.norm(g)))
 
 

@@ -1,11 +1,12 @@
-"""The linear-quadratic regulator as a witness: continuous actions, all in closed form."""
+"""The linear-quadratic regulator: continuous actions, everything in closed form."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penfac.theory.finding import Finding, equal
 from penfac.theory.gaussian import quadratic_cac
+from penfac.theory.mdp import surrogate_figure
+from penfac.theory.statement import CheckResult, Statement, equal
 
 if TYPE_CHECKING:
     from penfac.envs.lqr import LQR
@@ -23,8 +24,8 @@ def _problem() -> "LQR":
     return DOUBLE_INTEGRATOR
 
 
-def played(lqr: "LQR", gain: np.ndarray) -> float:
-    """J(mu) of a = -gain s by playing it: each axis as a start, reward after reward.
+def played_return(lqr: "LQR", gain: np.ndarray) -> float:
+    """J(mu) of a = -gain s, played from each axis as a start.
 
     J is quadratic in the start and E[s s'] is diagonal, so the axes suffice.
     """
@@ -63,23 +64,23 @@ def advantage(
     return e, m, float(sigma**2 * np.trace(m))
 
 
-def lemma_5_1() -> Finding:
-    """Eq. 10 with a Gaussian pi: J(mu~) played against the three terms of the right."""
+def check_lemma_5_1() -> CheckResult:
+    """Eq. 10 with a Gaussian pi: J(mu~), played, against the right side."""
     lqr = _problem()
     rate = 1 / (1 - lqr.gamma)
-    # E_pi[A^mu] = -sigma^2 tr M of mu: the first order in u averages away
+    # E_pi[A^mu] = -sigma^2 tr M of mu: the first order in u averages to 0
     _, m, _ = advantage(lqr, GAIN, 0.0)
     noise = -(SIGMA**2) * float(np.trace(m)) * rate
     e, m, c = advantage(lqr, GAIN, SIGMA)
     seen, turn = moments(lqr, NEW_GAIN, 0.0), GAIN - NEW_GAIN  # mu~(s) = mu(s) + turn s
     change = -2 * np.trace(turn.T @ e @ seen) - np.trace(turn.T @ m @ turn @ seen)
-    old = played(lqr, GAIN)
+    old = played_return(lqr, GAIN)
     numbers = {
         "J(mu)": old,
         "what noise costs": noise,
         "what the change gains": float(change) + c * rate,
     }
-    return equal(played(lqr, NEW_GAIN), sum(numbers.values()), 1e-9, numbers)
+    return equal(played_return(lqr, NEW_GAIN), sum(numbers.values()), 1e-9, numbers)
 
 
 def q_value(lqr: "LQR", gain: np.ndarray, sigma: float, u: float) -> float:
@@ -94,7 +95,7 @@ def q_value(lqr: "LQR", gain: np.ndarray, sigma: float, u: float) -> float:
 
 
 def lemma_4_1_factor(sigma: float) -> float:
-    """CAC's step over DPG's at STATE: A^pi and its slope, read off Q at three actions."""
+    """CAC's step over DPG's at STATE; A^pi and its slope from Q at three actions."""
     from penfac.envs.lqr import value
 
     lqr = _problem()
@@ -105,3 +106,14 @@ def lemma_4_1_factor(sigma: float) -> float:
     width = 1e-3
     dpg = q_value(lqr, GAIN, 0.0, width) - q_value(lqr, GAIN, 0.0, -width)
     return quadratic_cac(offset, g, h, sigma) / (dpg / (2 * width))
+
+
+STATEMENTS = (
+    Statement(
+        "lemma-5-1-lqr", "Lemma 5.1", True,
+        "Lemma 5.1 with a Gaussian pi, on the linear-quadratic regulator",
+        ("J(mu~), played", "the right side in closed form"), "=",
+        "The double integrator, two linear policies, sigma = 0.2.",
+        check_lemma_5_1, surrogate_figure,
+    ),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The step that training takes: the gradient of its own loss, over a sample."""
+"""The step of training: the gradient of its loss over a sample."""
 
 import numpy as np
 from scipy.special import ndtri
@@ -7,9 +7,9 @@ from scipy.special import ndtri
 def training_step(
     rule: str, advantage: np.ndarray, moved: np.ndarray, centred: bool = False
 ) -> np.ndarray:
-    """Minus the gradient in mu of `toward_loss`, a mean over the sample [N, m] of
-    b = a - mu: what one state contributes to a step of CACLA, CAC or SPG. `centred`
-    adds `control_variate`."""
+    """Minus the gradient of `toward_loss` in mu, averaged over a sample b = a - mu [N, m]:
+    what one state adds to a step of CACLA, CAC or SPG. `centred` adds
+    `control_variate`."""
     import jax
     import jax.numpy as jnp
 
@@ -22,10 +22,10 @@ def training_step(
 
     with jax.enable_x64(True):
         action = jnp.asarray(moved, jnp.float64)
-        judged = jnp.asarray(advantage, jnp.float64)
-        weight = actor_weight(judged, ACTOR_RULES[rule]) / len(moved)
+        advantages = jnp.asarray(advantage, jnp.float64)
+        weight = actor_weight(advantages, ACTOR_RULES[rule]) / len(moved)
         centre = jnp.full_like(weight, weight.mean() if centred else 0.0)
-        old = jnp.zeros(action.shape[1])  # mu_old, from where b is counted
+        old = jnp.zeros(action.shape[1])  # mu_old, the origin of b
 
         def loss(mean):
             means, olds = (jnp.broadcast_to(x, action.shape) for x in (mean, old))
@@ -36,12 +36,12 @@ def training_step(
 
 
 def midpoints(n: int) -> np.ndarray:
-    """(i + 1/2) / n: n uniform numbers, spread as evenly as can be."""
+    """(i + 1/2) / n: n evenly spaced uniform numbers."""
     return (np.arange(n) + 0.5) / n
 
 
 def normal_grid(n: int) -> np.ndarray:
-    """[n, 1]: the quantiles of N(0, 1) at the midpoints, a sample without chance."""
+    """[n, 1]: the quantiles of N(0, 1) at the midpoints, a sample that is not random."""
     return ndtri(midpoints(n))[:, None]
 
 

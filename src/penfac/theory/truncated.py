@@ -1,7 +1,7 @@
-"""Where a policy comes to rest when better actions end at a bound  (Eq. 5, deviation D7).
+"""Where a policy comes to rest if the best action is a bound  (Eq. 5, deviation D7).
 
-R(a) = a on [-1, 1]: the best action is the bound itself. pi is N(mu, sigma^2), cut off at
-the bounds (truncated) or with what lies beyond moved onto them (clipped). With z =
+R(a) = a on [-1, 1]. pi is N(mu, sigma^2), either conditioned on the bounds (truncated) or
+with actions beyond them moved onto them (clipped). With z =
 (a - mu) / sigma, from alpha = (-1 - mu) / sigma to beta = (1 - mu) / sigma, and tau the
 mean of z, CACLA rests where E[1{z > tau} z] = 0 and CAC where E[(z - tau)_+ z] = 0.
 """
@@ -11,8 +11,9 @@ from scipy import integrate, special
 from scipy.special import ndtr
 from scipy.stats import truncnorm
 
-from penfac.theory.finding import Finding, equal
+from penfac.theory.canvas import BLUE, GREY, RED, canvas, png
 from penfac.theory.gaussian import normal_moments, phi
+from penfac.theory.statement import CheckResult, Statement, equal
 from penfac.theory.training import midpoints, training_step
 from penfac.theory.zeros import zero
 
@@ -50,8 +51,8 @@ def rest(rule: str, sigma: float, law: str = "truncated") -> float:
 
 
 def distance_in_sigmas(rule: str) -> float:
-    """(1 - mu) / sigma for a narrow sigma: the other bound is out of sight, and the
-    equation has no sigma left in it. CACLA: beta = phi(beta) / Phi(beta)."""
+    """(1 - mu) / sigma as sigma goes to 0: the other bound has no effect, and sigma drops
+    out of the equation. CACLA: beta = phi(beta) / Phi(beta)."""
     if rule == "cacla":
         return zero(lambda x: x - phi(x) / ndtr(x), 0.0, 2.0)
 
@@ -80,28 +81,28 @@ def rest_by_quadrature(rule: str, sigma: float) -> float:
 
 
 def pull_of_training(rule: str, mu: float, sigma: float, law: str) -> float:
-    """Minus the gradient of training's loss over training's own noise: the actions of
-    `core.noise` at evenly spread uniform numbers, with a critic that knows V = E[a]."""
+    """Minus the gradient of training's loss over the actions of `core.noise` at evenly
+    spaced uniform numbers, with the exact critic V = E[a]."""
     from penfac.core.noise import EXPLORATION_LAWS
 
     uniform = midpoints(20_000)
     mean = np.full_like(uniform, mu)
     action = EXPLORATION_LAWS[law](mean, sigma, uniform, special)
-    judged = action - action.mean()
-    return float(training_step(rule, judged, (action - mu)[:, None])[0])
+    advantage = action - action.mean()
+    return float(training_step(rule, advantage, (action - mu)[:, None])[0])
 
 
 def rest_of_training(rule: str, sigma: float, law: str = "truncated") -> float:
-    """mu at which training's loss has no slope left."""
+    """mu at which the gradient of training's loss is 0."""
     return zero(lambda mu: pull_of_training(rule, mu, sigma, law), 0.01, NEARLY)
 
 
-def _finding(rule: str) -> Finding:
+def _check(rule: str) -> CheckResult:
     closed, area = rest(rule, SIGMA), rest_by_quadrature(rule, SIGMA)
     numbers = {
         "by quadrature": area,
         "(1 - mu) / sigma": (1 - closed) / SIGMA,
-        "... as sigma goes to 0": distance_in_sigmas(rule),
+        "(1 - mu) / sigma as sigma goes to 0": distance_in_sigmas(rule),
         "sigma 0.05": rest(rule, 0.05),
         "sigma 0.447": rest(rule, 0.2**0.5),
         "clipped instead": rest(rule, SIGMA, "clipped"),
@@ -110,11 +111,55 @@ def _finding(rule: str) -> Finding:
     return equal(closed, rest_of_training(rule, SIGMA), 1e-3, numbers, also=near)
 
 
-def cac() -> Finding:
+def check_cac() -> CheckResult:
     """CAC on the linear reward rests 0.303 sigma inside the bound."""
-    return _finding("cac")
+    return _check("cac")
 
 
-def cacla() -> Finding:
+def check_cacla() -> CheckResult:
     """CACLA on the linear reward rests 0.506 sigma inside the bound."""
-    return _finding("cacla")
+    return _check("cacla")
+
+
+# --- figure and statements ---------------------------------------------------------------
+
+
+def rest_figure() -> bytes:
+    """Where mu rests on a linear reward, over sigma."""
+    figure, (a,) = canvas()
+    fine, coarse = np.linspace(0.02, 0.6, 60), (0.1, 0.2, 0.3, 0.45)
+    for law, style in (("truncated", "-"), ("clipped", "--")):
+        for rule, ink in (("cac", BLUE), ("cacla", RED)):
+            places = [rest(rule, s, law) for s in fine]
+            a.plot(fine, places, style, color=ink, linewidth=2, label=f"{rule}, {law}")
+            dots = [rest_of_training(rule, s, law) for s in coarse]
+            a.plot(coarse, dots, "o", color=ink, markersize=5)
+    a.plot([], [], "o", color=GREY, markersize=5, label="training's loss at rest")
+    a.set(
+        title="Reward a on [-1, 1]: where mu comes to rest",
+        xlabel="sigma",
+        ylabel="mu (best: 1)",
+    )
+    return png(figure, [a])
+
+
+STATEMENTS = (
+    Statement(
+        "truncated-cac", "Eq. 5, D7", False,
+        "with truncated noise CAC rests 0.303 sigma inside the bound",
+        ("mu by the closed form", "mu where training's loss rests"), "=",
+        "Reward a on [-1, 1], sigma = 0.2: the best action is 1. Noise that is truncated "
+        "at the bound has its mean below mu. Actions between that mean and mu count as "
+        "better and pull mu back. A smaller sigma brings mu closer to 1, and so does "
+        "clipping instead of truncation.",
+        check_cac, rest_figure,
+    ),
+    Statement(
+        "truncated-cacla", "Eq. 5, D7", False,
+        "with truncated noise CACLA rests 0.506 sigma inside the bound",
+        ("mu by the closed form", "mu where training's loss rests"), "=",
+        "CACLA gives the actions that pull back the same weight as those at the bound. So "
+        "it rests further inside: at beta = phi(beta) / Phi(beta) standard deviations.",
+        check_cacla, rest_figure,
+    ),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""MDPs with continuous actions in which everything about a Gaussian policy is exact.
+"""MDPs with continuous actions in which a Gaussian policy has closed forms.
 
 n states; p_s(a) = (1 + sin(w_s.a + f_s)) / 2 and R(s, a) = r_s + z_s sin(w_s.a + x_s).
 From s the next state is drawn from far[s] with probability p_s(a), else from near[s].
@@ -29,8 +29,7 @@ class Waves(NamedTuple):
 def random_waves(
     rng: np.random.Generator, many: tuple[int, ...], states: int, dimension: int, gamma
 ) -> Waves:
-    """From worlds that forget at once to worlds that hardly move, where the past weighs
-    most; slow and fast waves."""
+    """Random MDPs, from memoryless to almost static, with slow and fast waves."""
     peaked = rng.choice([0.05, 0.3, 1.0], size=(*many, 1, 1))
     rows = rng.gamma(peaked, size=(2, *many, states, states)) + 1e-12
     rows /= rows.sum(axis=-1, keepdims=True)
@@ -101,11 +100,11 @@ def advantage(waves: Waves, v: np.ndarray, action: np.ndarray) -> np.ndarray:
 
 
 def largest_advantage(waves: Waves, v: np.ndarray) -> np.ndarray:
-    """max over s and a of |A|: two sines of one frequency are one sine, of the length
-    of the sum of their arrows."""
+    """max over s and a of |A|: two sines of one frequency add up to one sine, whose
+    amplitude is that of the sum of their phasors."""
     k, b, z = advantage_parts(waves, v)
-    arrow = np.abs(b * np.exp(1j * waves.f) + z * np.exp(1j * waves.x))
-    return (np.abs(k) + arrow).max(axis=-1)
+    amplitude = np.abs(b * np.exp(1j * waves.f) + z * np.exp(1j * waves.x))
+    return (np.abs(k) + amplitude).max(axis=-1)
 
 
 def lipschitz(waves: Waves) -> np.ndarray:
