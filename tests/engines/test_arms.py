@@ -110,6 +110,7 @@ def lone():
 # --- one program -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_ablation_is_one_program(fourteen):
     """Seven arms of two seeds: one engine, an update traced once and compiled once."""
     engine, traced, _ = fourteen
@@ -120,6 +121,7 @@ def test_the_ablation_is_one_program(fourteen):
     assert engine.advance_program._cache_size() == 1
 
 
+@pytest.mark.slow
 def test_an_arm_among_others_is_the_arm_alone(fourteen, lone):
     """Each of fourteen learners and a run of its config alone, whose program has L = 1
     and, for the arm without batch norm, another plan: 1.1e-5 apart after one update and
@@ -146,6 +148,7 @@ def test_an_arm_among_others_is_the_arm_alone(fourteen, lone):
                 assert distance(ends[i], ends[j]) > 0.2, (ARMS[i], ARMS[j])
 
 
+@pytest.mark.slow
 def test_one_at_a_time_an_arm_has_the_bits_of_a_run_alone(lone, monkeypatch):
     """at_once = 1: a group for each learner. Those with batch norm end with every bit of
     their run alone; the one without, whose own plan has no room for it, with every bit of

@@ -286,6 +286,7 @@ def test_running_worlds_resume_bit_for_bit():
 # --- worlds that break -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarts", [0, 10**6])
 def test_a_world_that_breaks_is_a_fault(monkeypatch, restarts):
     """It ends the run as an environment fault that names the world, unless restarts were

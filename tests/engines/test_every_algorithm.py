@@ -7,6 +7,7 @@ import pytest
 import tests.rollout.worlds  # noqa: F401  registers the environments
 from tests.engines.jobs import digest, finish, never
 from tests.full_batch import FULL_BATCH
+from tests.tiers import slow_cases, slow_except
 
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Job
@@ -80,13 +81,22 @@ def sharing(engine, *what):
 
 # on the device what differs there: one of each family, and what a collector carries
 FEWER = ("cacla", "dpg", "ddpg ou", "ddpg step by step", "td3", "ppo")
+ON_HOST = [(n, HOST) for n in ("penfac", "cacla", "dpg network", "ddpg", "ppo")]
 every = pytest.mark.parametrize(
-    ("name", "env_id"), [(n, HOST) for n in SMALL] + [(n, DEVICE) for n in FEWER]
-)
+    ("name", "env_id"),
+    slow_except(
+        [(n, HOST) for n in SMALL] + [(n, DEVICE) for n in FEWER],
+        *ON_HOST, ("cacla", DEVICE), ("ppo", DEVICE),
+    ),
+)  # fmt: skip
+SOME = ("dpg", "ddpg parameters", "ddpg step by step", "ppo")
 some = pytest.mark.parametrize(
-    "name", ["dpg", "ddpg parameters", "ddpg step by step", "ppo"]
-)
-both = pytest.mark.parametrize("env_id", [HOST, DEVICE])
+    ("name", "env_id"),
+    slow_except(
+        [(n, env_id) for n in SOME for env_id in (HOST, DEVICE)],
+        *((n, HOST) for n in SOME), ("ppo", DEVICE),
+    ),
+)  # fmt: skip
 
 
 @every
@@ -110,7 +120,6 @@ def test_a_run_that_stopped_goes_on_bit_for_bit(name, env_id, tmp_path):
 
 
 @some
-@both
 def test_seeds_together_end_as_each_alone(name, env_id):
     together = make(name, env_id, seeds=(3, 4))
     finish(together, 2, never(120))
@@ -121,7 +130,6 @@ def test_seeds_together_end_as_each_alone(name, env_id):
 
 
 @some
-@both
 def test_evaluating_changes_no_bit_of_learning(name, env_id):
     often, seldom = make(name, env_id), make(name, env_id)
     points = finish(often, 1, Schedule(120, eval_every=20, eval_episodes=2))
@@ -155,8 +163,13 @@ def test_learning_moves_the_policy_and_the_policy_is_what_is_judged(name, env_id
         np.testing.assert_allclose(own, after(obs), atol=2e-6)
 
 
-@pytest.mark.parametrize("name", ["ddpg", "ppo", "cacla"])
-@both
+@pytest.mark.parametrize(
+    ("name", "env_id"),
+    slow_cases(
+        [(n, env_id) for n in ("ddpg", "ppo", "cacla") for env_id in (HOST, DEVICE)],
+        ("ddpg", DEVICE), ("cacla", DEVICE),
+    ),
+)  # fmt: skip
 def test_a_learner_that_diverges_stops_and_keeps_its_last_good_state(name, env_id):
     """A step size that overflows: what a checkpoint gets is what was good before."""
     engine = make(name, env_id)
