@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from penfac.policy import ActionScale, Policy, PolicyWeights
 from penfac.studies.verdicts import VERDICTS
+
+pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 NO_JAX = """

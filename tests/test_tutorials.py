@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SLOW = ("start", "choose", "reproduce")  # more than 30 s each
-QUICK = ("index", "own-environment")
+PAGES = ("index", "own-environment", "start", "choose", "reproduce")
 SHELL, PYTHON, SHOWN = "sh", "python", ("text", "c")
 FENCED = r"^(?:<!-- ([^\n]*) -->\n)?```(\w+)([^\n]*)\n(.*?)^```$"
 
@@ -53,7 +52,7 @@ def blocks(text: str) -> list[Block]:
 
 
 @pytest.fixture
-def folder(tmp_path, tmp_path_factory, monkeypatch) -> Iterator[Path]:
+def folder(tmp_path, monkeypatch) -> Iterator[Path]:
     """An empty place to work in, where `penfac` and `python` are these."""
     home, bin_ = tmp_path / "work", tmp_path / "bin"
     home.mkdir()
@@ -65,8 +64,6 @@ def folder(tmp_path, tmp_path_factory, monkeypatch) -> Iterator[Path]:
         (bin_ / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(bin_), prepend=os.pathsep)
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    compiled = tmp_path_factory.getbasetemp() / "xla"  # once for all commands
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(compiled))
     monkeypatch.chdir(home)
     monkeypatch.syspath_prepend(home)
     known = set(gymnasium.registry)
@@ -114,7 +111,7 @@ def run_page(page: str, names: dict) -> None:
                 assert done.stderr == following.code
 
 
-@pytest.mark.parametrize("page", [*QUICK, *SLOW, "robot"])
+@pytest.mark.parametrize("page", [*PAGES, "robot"])
 def test_every_block_is_fenced_and_is_run_or_says_why_not(page):
     """Indented code would pass unnoticed, and so would a comment that says nothing."""
     text = text_of(page)
@@ -129,17 +126,13 @@ def test_every_block_is_fenced_and_is_run_or_says_why_not(page):
             assert re.fullmatch(r"not run: \w.*|exit code \d+", block.note), block.note
 
 
-@pytest.mark.parametrize("page", QUICK)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
 def test_the_page_works(page, folder):
     run_page(page, {"__name__": page})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", SLOW)
-def test_the_long_page_works(page, folder):
-    run_page(page, {"__name__": page})
-
-
 def test_the_page_about_robots_works_on_a_run(folder):
     """It begins where a run is there already."""
     pytest.importorskip("onnxruntime")

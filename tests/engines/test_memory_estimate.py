@@ -124,6 +124,7 @@ def taken(engine: DeviceEngine) -> int:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_estimate_is_near_what_is_taken(name):
     """With its margin, of what XLA takes for 64 learners on a CPU: 2.9 times, steps of

@@ -15,6 +15,7 @@ from tests.faults.commands import (
     same_end,
     status,
 )
+from tests.tiers import slow_except
 
 from penfac.envs.gym import EnvOptions, open_world
 from penfac.policy import Policy
@@ -114,7 +115,10 @@ def test_rewards_too_large_to_sum_diverge(env):
     assert all(np.isfinite(x).all() for x in newest_state(RUN).values())
 
 
-@pytest.mark.parametrize("env", ["Hangs", "HangsResetting", "HangsBuilding"])
+HANGING = ("Hangs", "HangsResetting", "HangsBuilding")
+
+
+@pytest.mark.parametrize("env", slow_except(HANGING, "Hangs"))
 def test_a_hanging_environment_is_left(env, tmp_path):
     argv = ("train", "--env", f"{BAD}{env}-v0", *TINY, "--name", "test")
     result = command_alone(*argv, "--env-timeout", "0.5s", cwd=tmp_path)
