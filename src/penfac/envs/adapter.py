@@ -1,4 +1,4 @@
-"""A built-in JAX environment behind Gymnasium's interface, one world."""
+"""A built-in JAX environment with Gymnasium's interface, one world."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from penfac.envs.builtin import BUILT_IN
 
 
 class JaxEnvAdapter(gymnasium.Env):
-    """Reset and step are compiled once; the state stays a JAX array between them."""
+    """A Gymnasium environment around a JAX one; reset and step are compiled once."""
 
     metadata = {"render_modes": []}  # noqa: RUF012  Gymnasium's own idiom
 
@@ -30,7 +30,7 @@ class JaxEnvAdapter(gymnasium.Env):
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         super().reset(seed=seed)
-        # one number of Gymnasium's own stream names the episode
+        # a number of Gymnasium's random stream seeds the episode
         root = jax.random.key(int(self.np_random.integers(2**31)))
         self._start, self._noise = jax.random.split(root)
         self._state, self._t = self._reset(self._start), 0

@@ -1,7 +1,8 @@
-"""One state, one step, m actions: -(a - a*)' C (a - a*), after Silver et al. 2014.
+"""One state, one step, m actions, reward -(a - a*)' C (a - a*)  (Silver et al. 2014).
 
-C has a fixed random basis; its eigenvalues make the domain easy or hard. The paper prints
-neither its three reward functions nor its optimum: these have condition 1, 10 and 100.
+C has a fixed random basis; its eigenvalues make the task easy or hard. The paper prints
+neither its three reward functions nor its optimum. These have condition numbers 1, 10
+and 100.
 """
 
 import jax.numpy as jnp
@@ -27,7 +28,7 @@ def curvature(shape: str, dimension: int) -> np.ndarray:
 
 
 def bandit(shape: str, dimension: int) -> JaxEnv:
-    c = curvature(shape, dimension).astype(np.float32)  # JAX is not to start here
+    c = curvature(shape, dimension).astype(np.float32)  # do not start JAX here
     bound = np.ones(dimension, np.float32)
     spec = EnvSpec(f"penfac/{shape}{dimension}-v0", 1, -bound, bound, 1)
 

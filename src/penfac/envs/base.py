@@ -12,19 +12,20 @@ WorldState = Any  # a pytree of arrays
 
 
 class Outcome(NamedTuple):
-    """What one step gave. The time limit is counted by whoever plays, not here."""
+    """The result of one step. The collector counts the time limit, not the
+    environment."""
 
     state: WorldState
     reward: Float[Array, ""]
     terminated: Bool[Array, ""]
-    broken: Any = False  # the world blew up: this step is no data
+    broken: Any = False  # the simulation failed: discard this step
 
 
 class JaxEnv(NamedTuple):
-    """One world: all three functions are pure and take one state, no batch."""
+    """Three pure functions of one world, without a batch axis."""
 
     spec: EnvSpec
-    reset: Callable[[Any], WorldState]  # key -> a state of T_0
+    reset: Callable[[Any], WorldState]  # key -> an initial state
     observe: Callable[[WorldState], Array]  # -> [n]
     step: Callable[..., Outcome]  # (state, action [m] in the spec's units, key)
     summary: str

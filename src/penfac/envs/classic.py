@@ -17,7 +17,7 @@ TORQUE = np.full(1, MAX_TORQUE, np.float32)
 
 
 def _pendulum_reset(key):
-    """Angle and speed, hanging anywhere."""
+    """Draw an angle in the whole circle and a speed."""
     high = jnp.array([jnp.pi, 1.0])
     return jax.random.uniform(key, (2,), minval=-high, maxval=high)
 

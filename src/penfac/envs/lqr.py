@@ -1,7 +1,7 @@
 """A linear-quadratic regulator: everything about it has a closed form.
 
 s' = A s + B a,  r = -(s'Qs + a'Ra), discounted by gamma. The optimal policy is linear,
-a = -K* s, and exploration does not move it: the same K* is the target of every algorithm.
+a = -K* s, and exploration does not change it: K* is the target of every algorithm.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from penfac.types import EnvSpec
 
 
 class LQR(NamedTuple):
-    """A problem with everything that defines it."""
+    """A problem: its matrices, discount and bounds."""
 
     a: np.ndarray
     b: np.ndarray
@@ -32,7 +32,7 @@ DOUBLE_INTEGRATOR = LQR(
     r=np.array([[0.1]]),
     gamma=0.95,
 )
-ACTION_BOUND = 10.0  # |K* s| stays under half of it, so the bounds do not move K*
+ACTION_BOUND = 10.0  # |K* s| is below half of it, so the bounds do not change K*
 HORIZON = 50
 
 
@@ -55,7 +55,7 @@ def value(lqr: LQR, gain: np.ndarray, sigma: float) -> tuple[np.ndarray, float]:
 
 def _environment(lqr: LQR) -> JaxEnv:
     n, m = lqr.b.shape
-    a, b, q, r = (np.asarray(x, np.float32) for x in lqr[:4])  # JAX starts later
+    a, b, q, r = (np.asarray(x, np.float32) for x in lqr[:4])  # do not start JAX here
 
     def step(state, action, key):
         cost = state @ q @ state + action @ r @ action

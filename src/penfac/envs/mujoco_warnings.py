@@ -1,4 +1,4 @@
-"""What MuJoCo has to say goes to our log."""
+"""Send MuJoCo's warnings to the log."""
 
 import importlib
 import logging
@@ -8,8 +8,7 @@ LOG = logging.getLogger(__name__)
 
 
 def hear_mujoco() -> None:
-    """MuJoCo's warnings go to our log, each once; not to the terminal, nor to a file in
-    the working folder."""
+    """Log each of MuJoCo's warnings once, instead of printing it or writing a file."""
     mujoco: Any = importlib.import_module("mujoco")
     if mujoco.get_mju_user_warning() is None:
         heard: set[str] = set()

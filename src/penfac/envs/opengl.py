@@ -1,4 +1,4 @@
-"""Which OpenGL draws: a window's where there is a screen, else EGL, else OSMesa."""
+"""Choose an OpenGL backend: a window if there is a screen, else EGL, else OSMesa."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ OFF_SCREEN = {"egl": "EGL", "osmesa": "OSMesa"}
 
 
 def choose_opengl() -> None:
-    """MuJoCo reads MUJOCO_GL; without a screen its own choice is one that needs one."""
+    """Set MUJOCO_GL: without a screen, MuJoCo's own choice would fail."""
     has_screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if os.environ.get("MUJOCO_GL") or has_screen or sys.platform != "linux":
         return

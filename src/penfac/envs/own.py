@@ -1,6 +1,6 @@
 """Environments that a program holds: an object, or a function that makes one.
 
-Everything below knows an environment by its id, so such a one gets an id in this process.
+The layers below know environments by id, so each gets an id in this process.
 """
 
 import contextlib
@@ -21,26 +21,27 @@ from penfac.errors import ConfigError
 
 NAMESPACE = "penfac-own/"
 Make = Callable[..., gymnasium.Env]
-_HOLDERS: dict[str, Any] = {}  # id -> the object or function that has it
-_SOURCES: dict[Path, "Source"] = {}  # folder -> what was played for it in this process
+_HOLDERS: dict[str, Any] = {}  # id -> its object or function
+_SOURCES: dict[Path, "Source"] = {}  # run folder -> its source in this process
 
 
 class Source(NamedTuple):
-    """Where worlds come from."""
+    """An id and how to make its environment."""
 
     id: str
     options: EnvOptions
-    make: Make | None = None  # none: Gymnasium knows the id, or nobody does
-    limit: int | None = None  # its own time limit
+    make: Make | None = None  # None: Gymnasium knows the id, or the id is unknown
+    limit: int | None = None  # the environment's time limit
 
     @property
     def lost(self) -> bool:
-        """Whether it was some other process that could make it."""
+        """Whether only another process can make it."""
         return self.make is None and self.id.startswith(NAMESPACE)
 
 
 def source_of(env: Any, options: EnvOptions, known_as: str | None = None) -> Source:
-    """An id, a function or an object as a source; `known_as` is the id it had before."""
+    """Return the source of an id, a function or an object; `known_as` is its earlier
+    id."""
     if isinstance(env, str) and known_as is None:
         return Source(env, options)
     if isinstance(env, str):
@@ -65,20 +66,21 @@ def refuse_vectors(env: Any) -> None:
 
 
 def announce(source: Source) -> None:
-    """Its id leads to it from now on, whoever had that id before."""
+    """Let the id mean this source from now on."""
     if source.make is not None:
         registry.pop(source.id, None)
         register(source.id, entry_point=source.make, max_episode_steps=source.limit)
 
 
 def remember(folder: Path, source: Source) -> None:
-    """By its folder, not its id: another program may have had another of that name."""
+    """Remember the source of a run folder. The id would not do: another program may use
+    the same one."""
     if source.make is not None:
         _SOURCES[folder.resolve()] = source
 
 
 def recall(folder: Path, source: Source) -> Source:
-    """The source of a folder of this process, or the one at hand."""
+    """Return the source of a folder of this process, or the given one."""
     found = _SOURCES.get(folder.resolve())
     return source if found is None or found.id != source.id else found
 
@@ -86,7 +88,7 @@ def recall(folder: Path, source: Source) -> Source:
 def made_by(
     function: Callable[..., Any], options: EnvOptions, known_as: str | None
 ) -> Source:
-    """Worlds from a function; it is called once to see what it makes."""
+    """Make worlds by a function; it is called once to check what it returns."""
     named = function.func if isinstance(function, functools.partial) else function
     name = plain_name(getattr(named, "__name__", type(named).__name__))
     try:
@@ -108,8 +110,8 @@ def made_by(
 
 
 def held_in(env: gymnasium.Env, options: EnvOptions, known_as: str | None) -> Source:
-    """Worlds like an object: of its id where that says it all, else by its spec with the
-    wrappers, else copies of it."""
+    """Make worlds like an object: by its id if that suffices, else by its spec with the
+    wrappers, else by copies."""
     if options.kwargs and known_as is None:
         raise ConfigError("env_kwargs: the environment is already made; pass its id")
     alike = None if known_as else registered(env)
@@ -124,8 +126,8 @@ def held_in(env: gymnasium.Env, options: EnvOptions, known_as: str | None) -> So
 
 
 def registered(env: gymnasium.Env) -> tuple[str, dict[str, Any], int | None] | None:
-    """Id, arguments and time limit if those make the same: registered and unwrapped. What
-    it is drawn with is left out, what is registered is not repeated."""
+    """Return id, arguments and time limit if they make the same environment: registered
+    and unwrapped. Leave out the render mode and what the registration says already."""
     spec = env.spec
     known = None if spec is None else registry.get(spec.id)
     if spec is None or known is None or spec.additional_wrappers:
@@ -145,7 +147,7 @@ def registered(env: gymnasium.Env) -> tuple[str, dict[str, Any], int | None] | N
 
 
 def by_spec(spec: EnvSpec | None) -> Make | None:
-    """A maker from what an object tells of itself, if that can be made again."""
+    """Return a function that makes the environment from its spec, if that works."""
     if spec is None:
         return None
     drawn = {k: v for k, v in spec.kwargs.items() if k != "render_mode"}
@@ -157,7 +159,7 @@ def by_spec(spec: EnvSpec | None) -> Make | None:
 
 
 def by_copying(name: str, env: gymnasium.Env) -> Make:
-    """Copies of the object as it is now."""
+    """Return a function that copies the object as it is now."""
     try:
         now = copy.deepcopy(env)
     except Exception as error:
@@ -168,7 +170,7 @@ def by_copying(name: str, env: gymnasium.Env) -> Make:
 
 
 def time_limit(env: gymnasium.Env) -> int | None:
-    """The shortest of its wrappers, which may be there without a spec; else its spec's."""
+    """Return the shortest time limit of its wrappers, else that of its spec."""
     limits, layer = [], env
     while isinstance(layer, gymnasium.Wrapper):
         if isinstance(layer, gymnasium.wrappers.TimeLimit):
@@ -180,13 +182,13 @@ def time_limit(env: gymnasium.Env) -> int | None:
 
 
 def plain_name(name: str) -> str:
-    """A name as ids have them."""
+    """Return a name with the characters that ids allow."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "Env"
 
 
 def id_for(name: str, holder: Any) -> str:
-    """The same for the same object or function, another for another of that name: not
-    another version, which Gymnasium would advise to prefer."""
+    """Return an id, the same for the same object or function. A number tells two of the
+    same name apart; a version would make Gymnasium recommend the newer one."""
     found, k = f"{NAMESPACE}{name}-v0", 1
     while _HOLDERS.setdefault(found, holder) is not holder:
         k += 1

@@ -1,4 +1,4 @@
-"""Five environments whose values are known, each needing one part of learning more.
+"""Five environments with known values; each tests one more part of learning.
 
 1 a constant: the critic.  2 the observation: its input.  3 two steps: the discount.
 4 an action: the actor.  5 an action for each observation: both together.
@@ -33,7 +33,7 @@ def _itself(state):
 
 
 def _one_step(reward):
-    """An episode of one step that pays `reward(s, a)`."""
+    """An episode of one step with reward `reward(s, a)`."""
 
     def step(state, action, key):
         return Outcome(state, reward(state[0], action[0]), jnp.bool_(True))
@@ -42,7 +42,7 @@ def _one_step(reward):
 
 
 def _delayed(state, action, key):
-    """Nothing at first, 1 a step later: V(0) = gamma, V(1) = 1."""
+    """Reward 0, then 1 a step later: V(0) = gamma, V(1) = 1."""
     second = state[0] > 0
     return Outcome(jnp.ones(1), jnp.where(second, 1.0, 0.0), second)
 

@@ -1,8 +1,8 @@
-"""The built-in ids in Gymnasium's registry, known without importing JAX.
+"""Register the built-in ids with Gymnasium, without importing JAX.
 
 Gymnasium 1.0 dropped plugins, so an import must do it: `import penfac.envs`, or
-`gymnasium.make("penfac.envs:penfac/Pendulum-v0")`, which imports by itself. JAX is
-imported when one of the environments is made.
+`gymnasium.make("penfac.envs:penfac/Pendulum-v0")`. JAX is imported when one of these
+environments is made.
 """
 
 from gymnasium.envs.registration import register, registry

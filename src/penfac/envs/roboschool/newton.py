@@ -1,12 +1,12 @@
-"""MuJoCo's constraint problem on MJX's data, in few operations that follow each other.
+"""Solve MuJoCo's constraint problem on MJX's data, in few sequential operations.
 
 Accelerations x minimise a convex cost,
 
-    1/2 (x - a)' M (x - a) + sum of what each constraint asks at its residual J x - r,
+    1/2 (x - a)' M (x - a) + sum of the cost of each constraint at its residual J x - r,
 
-a the acceleration without constraints (MuJoCo's documentation, "Computation"). Newton's
-method, every line searched at many points at once, where MJX's own solver asks point
-after point.
+where a is the acceleration without constraints (MuJoCo's documentation, "Computation").
+This is Newton's method. A line search evaluates many points at once; MJX's own solver
+evaluates one point after another.
 """
 
 from collections.abc import Callable
@@ -20,14 +20,14 @@ from mujoco import mjx
 
 from penfac.machine import runs_on_accelerator
 
-COARSE = 16  # points of a line that are looked at together, far apart
-FINE = 8  # ... and then, twice, between the two that matter
+COARSE = 16  # points of a line that are evaluated together, far apart
+FINE = 8  # ... and then, twice, between the two around the zero
 TINY = 1e-30
 Slopes = Callable[[Float[Array, " t"]], Float[Array, " t"]]
 
 
 class OneWay(NamedTuple):
-    """Limits of joints and edges of friction pyramids: D/2 min(0, r)^2 each."""
+    """Joint limits and edges of friction pyramids: cost D/2 min(0, r)^2 each."""
 
     J: Float[Array, "n v"]
     aim: Float[Array, " n"]
@@ -55,20 +55,21 @@ class OneWay(NamedTuple):
 
 
 class Sliding(NamedTuple):
-    """What cones do at a residual."""
+    """The state of friction cones at a residual."""
 
     sticks: Bool[Array, " c"]
     slides: Bool[Array, " c"]
     N: Float[Array, " c"]
     T: Float[Array, " c"]  # 1 where nothing slides
-    way: Float[Array, "c 2"]  # in which it slides
+    way: Float[Array, "c 2"]  # direction of sliding
 
 
 class Cones(NamedTuple):
     """Elliptic friction cones, three rows each, in coordinates u = friction * r.
 
-    With N the first of u and T the length of the rest, a cone sticks where mu N + T <= 0
-    (D/2 r^2 in all rows), slides where N < mu T (mass/2 (N - mu T)^2) and else lets go.
+    Let N be the first of u and T the length of the rest. A cone sticks if mu N + T <= 0
+    (D/2 r^2 in all rows), slides if N < mu T (mass/2 (N - mu T)^2), and is open
+    otherwise.
     """
 
     J: Float[Array, "c 3 v"]
@@ -151,8 +152,8 @@ class Cones(NamedTuple):
 
 
 def constraints(model: mjx.Model, data: mjx.Data) -> list[OneWay | Cones]:
-    """Those of MJX's data: limits come first, then contacts."""
-    rows: Any = data._impl  # where MJX keeps them
+    """The constraints of MJX's data: limits come first, then contacts."""
+    rows: Any = data._impl  # where MJX stores them
     J, aim, D = rows.efc_J, rows.efc_aref, rows.efc_D
     if model.opt.cone == mjx.ConeType.PYRAMIDAL:
         return [OneWay(J, aim, D)]
@@ -168,7 +169,7 @@ def constraints(model: mjx.Model, data: mjx.Data) -> list[OneWay | Cones]:
 
 
 def solve(model: mjx.Model, data: mjx.Data, rounds: int) -> mjx.Data:
-    """What `mjx.solve` does, for limits of joints and contacts of three rows."""
+    """Do what `mjx.solve` does, for joint limits and contacts of three rows."""
     every = constraints(model, data)
     M = mjx.full_m(model, data)
     free = solve_positive(M, data.qfrc_smooth)
@@ -178,7 +179,7 @@ def solve(model: mjx.Model, data: mjx.Data, rounds: int) -> mjx.Data:
         return away @ M @ away / 2 + sum(c.cost(c.residual(x)) for c in every)
 
     def one_round(_, x):
-        # residuals anew each time: carried along, they drift away from their x
+        # compute residuals anew: updated step by step, they drift away from x
         force, each = M @ (x - free), [(c, c.residual(x)) for c in every]
         down = -force - sum(c.gradient(r) for c, r in each)
         line = solve_positive(M + sum(c.hessian(r) for c, r in each), down)
@@ -188,7 +189,7 @@ def solve(model: mjx.Model, data: mjx.Data, rounds: int) -> mjx.Data:
 
     warm = data.qacc_warmstart
     x = jnp.where(cost(warm) < cost(free), warm, free)
-    # a loop inside a loop is a wait of an accelerator's; on a CPU it compiles sooner
+    # unrolled on a GPU, where inner loops wait; a loop compiles faster on a CPU
     at_once = rounds if runs_on_accelerator() else 1
     x = jax.lax.fori_loop(0, rounds, one_round, x, unroll=at_once)
     push = -sum(c.gradient(c.residual(x)) for c in every)
@@ -203,8 +204,8 @@ def line_minimum(
     bend: Float[Array, ""],
     moving: list[tuple[OneWay | Cones, Array, Array]],
 ) -> Float[Array, ""]:
-    """How far down a line to go: slope and bend are of the quadratic part, each
-    constraint is at r and changes by v a step."""
+    """Return how far to go along a line. Slope and bend are of the quadratic part; each
+    constraint is at r and changes by v per unit."""
     if len(moving) == 1:
         only, r, v = moving[0]
         return between_breaks(slope, bend, only.D, r, v)
@@ -221,11 +222,13 @@ def between_breaks(
     r: Float[Array, " n"],
     v: Float[Array, " n"],
 ) -> Float[Array, ""]:
-    """The t >= 0 at which slope t + bend t^2 / 2 + sum_i D_i/2 min(0, r_i + t v_i)^2 is
-    least, exactly.
+    """Return the t >= 0 that minimises a line's cost exactly. The cost is
 
-    Its derivative rises in straight pieces, which break where a constraint comes or goes:
-    the minimum is in the piece after the last break where it is negative still.
+        slope t + bend t^2 / 2 + sum_i D_i/2 min(0, r_i + t v_i)^2.
+
+    The derivative rises piecewise linearly, with a break wherever a constraint becomes
+    active or inactive. The minimum is in the piece after the last break where the
+    derivative is negative.
     """
     breaks = jnp.where(v * r < 0, -r / jnp.where(v == 0, 1, v), 0)
 
@@ -242,9 +245,10 @@ def between_breaks(
 
 
 def between_points(derivative: Slopes, bend: Float[Array, ""]) -> Float[Array, ""]:
-    """Where a derivative that is negative at 0 and rises, by bend or more a step, is 0."""
+    """Return the zero of a derivative that is negative at 0 and rises by at least
+    `bend` per unit."""
     fall = jnp.maximum(-derivative(jnp.zeros(1))[0], 0)
-    far = fall / (bend + TINY)  # it is not negative there
+    far = fall / (bend + TINY)  # the derivative is not negative there
     ts = jnp.append(0.0, far * 4.0 ** jnp.arange(1 - COARSE, 1))
     low, high, at_low, at_high = bracket(ts, derivative(ts))
     for _ in range(2):
@@ -255,14 +259,15 @@ def between_points(derivative: Slopes, bend: Float[Array, ""]) -> Float[Array, "
 
 
 def bracket(ts: Float[Array, " t"], at: Float[Array, " t"]) -> tuple[Array, ...]:
-    """The neighbours between which it turns positive, and it at both."""
+    """Return the neighbours between which the derivative becomes positive, with both
+    values."""
     k = jnp.clip(jnp.sum(at < 0) - 1, 0, len(ts) - 2)
     return ts[k], ts[k + 1], at[k], at[k + 1]
 
 
 def solve_positive(A: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
-    """x with A x = b. A positive matrix needs no pivots, and elimination is n operations
-    on all of it, with no call of a library in between."""
+    """Solve A x = b. A positive matrix needs no pivots, so elimination is n operations
+    on the whole matrix, without a library call."""
     n = len(b)
     table, row = jnp.column_stack([A, b]), jnp.arange(n)
     for k in range(n):

@@ -1,8 +1,8 @@
-"""The ids: v1 was OpenAI's, on Bullet; v2 is the same task on MuJoCo."""
+"""The ids. OpenAI's v1 ran on Bullet; v2 is the same task on MuJoCo."""
 
 from gymnasium.envs.registration import register, registry
 
-THRESHOLDS = {  # task -> the return at which Roboschool called it solved
+THRESHOLDS = {  # task -> the return that Roboschool calls solved
     "Hopper": 2500, "Walker2d": 2500, "HalfCheetah": 3000, "Ant": 2500, "Humanoid": 3500,
     "InvertedPendulum": 950, "InvertedPendulumSwingup": 800,
 }  # fmt: skip
