@@ -9,9 +9,7 @@ class Rules:
     """Rewards and observations of Roboschool, or of its port to PyBullet."""
 
     name: str
-    joint_in_velocity: (
-        bool  # planar robots observe the first joint's speed in their own
-    )
+    joint_in_velocity: bool  # planar robots: velocity includes the first joint's
     limit_cost: float  # per joint at its limit
     strike_cost: float  # per foot that touches another limb
     cheetah_falls: bool  # HalfCheetah's episodes end when it falls on shin or thigh
