@@ -1,4 +1,4 @@
-"""The pages say what the code does: names resolve, tables agree, commands parse."""
+"""The docs agree with the code: names resolve, tables match, commands parse."""
 
 import ast
 import importlib
@@ -39,7 +39,7 @@ def each(paths):
 
 
 def in_backticks(text: str) -> list[str]:
-    """Inline code; code blocks left out."""
+    """Return inline code, without code blocks."""
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     prose = re.sub(r"^    .*$", "", prose, flags=re.M)
     return [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
@@ -49,7 +49,7 @@ def in_backticks(text: str) -> list[str]:
 
 
 def resolve(name: str) -> object:
-    """What a dotted name stands for: modules first, then attributes."""
+    """Return the object of a dotted name: import modules first, then get attributes."""
     parts = name.split(".")
     for k in range(len(parts), 0, -1):
         try:
@@ -71,7 +71,7 @@ def test_every_name_of_ours_resolves(path):
 
 @each(TEXTS)
 def test_every_file_named_is_there(path):
-    """`tests/core/test_returns.py`, with or without `::test_name`."""
+    """A path such as `tests/core/test_returns.py`, with or without `::test_name`."""
     text = path.read_text(encoding="utf-8")
     pattern = r"((?:tests|src|examples|docs)/[\w/.-]+\.\w+)(?:::(\w+))?"
     for file, test in re.findall(pattern, text):
@@ -132,7 +132,7 @@ def test_pages_use_deviations_that_exist(path):
 
 
 def rows(text: str, first: str) -> list[list[str]]:
-    """Cells of the table whose header starts with the column `first`."""
+    """Return the cells of the table whose first column is `first`."""
     table = text[text.index(f"| {first} |") :].split("\n\n")[0].splitlines()
     return [[c.strip() for c in line.strip("|").split("|")] for line in table[2:]]
 
@@ -147,7 +147,7 @@ def cell(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-PAGES = {  # where an algorithm's settings and its metrics are explained
+SETTINGS_PAGES = {  # the pages with tables of settings and metrics
     "penfac": "penfac.md",
     "cacla": "online.md",
     "ddpg": "ddpg.md",
@@ -156,9 +156,9 @@ PAGES = {  # where an algorithm's settings and its metrics are explained
 }
 
 
-@pytest.mark.parametrize(("algo", "name"), PAGES.items())
+@pytest.mark.parametrize(("algo", "name"), SETTINGS_PAGES.items())
 def test_the_table_of_settings_is_the_presets(algo, name):
-    """Every setting with what each preset says; a line that differs is shown as due."""
+    """Every setting has the value of each preset."""
     written = {r[0].strip("`"): r[2:] for r in rows(page(name), "setting")}
     table = catalogue.presets_table(algo, "HalfCheetah-v5")
     columns = presets.names(ALGORITHMS[algo].presets)
@@ -168,7 +168,7 @@ def test_the_table_of_settings_is_the_presets(algo, name):
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_every_algorithm_has_a_page_with_its_command(algo):
-    """What it is, its place in the paper, a command that trains it."""
+    """The page links to the results, and names the command and the place in the paper."""
     text = page("penfac.md" if algo == "nfac" else f"{algo}.md")
     assert algo == "penfac" or f"--algo {algo}" in text
     assert "results.md" in text
@@ -221,7 +221,7 @@ def test_every_built_in_environment_is_listed_with_its_sizes():
 
 
 def command_lines(text: str) -> list[str]:
-    """Every `penfac ...` in a code block or in backticks."""
+    """Return every `penfac ...` in a code block or in backticks."""
     blocks = re.findall(r"^    (.*)$", text, re.M)
     blocks += "\n".join(re.findall(r"^```.*?$(.*?)^```", text, re.M | re.S)).split("\n")
     lines = [line.split(" #")[0].strip() for line in blocks] + in_backticks(text)
@@ -239,22 +239,22 @@ ALL_COMMANDS = [
 
 
 class Understood(Exception):
-    """A command got as far as having something to do."""
+    """The command passed all its checks and would start a run."""
 
 
 @pytest.mark.parametrize("line", ALL_COMMANDS)
 def test_every_command_shown_is_understood(line, monkeypatch):
-    """Options exist, and what `train` is asked for passes every check before it runs."""
+    """Options exist, and `train` passes all checks before its run."""
 
     def check_only(asked, limits, listener):
         request.resolve(asked)
         raise Understood
 
     def check_id(env_id):
-        if ":" not in env_id:  # a reader's own module is not here
+        if ":" not in env_id:  # the reader's own module does not exist here
             known_id(env_id)
 
-    def preset(file, name, env_id):  # nor is a file of their own
+    def preset(file, name, env_id):  # nor does the reader's own file
         return {} if name.endswith(".toml") else known_preset(file, name, env_id)
 
     known_id, known_preset = request.check_id, presets.preset
@@ -263,7 +263,7 @@ def test_every_command_shown_is_understood(line, monkeypatch):
     monkeypatch.setattr(request, "check_id", check_id)
     _, name, *arguments = shlex.split(line)
     if not arguments and name in COMMANDS and name != "train":
-        return  # only its name is mentioned
+        return  # the page mentions only the name
     context = COMMANDS[name].make_context(name, arguments)
     if name == "train":
         with pytest.raises(Understood):
@@ -308,6 +308,28 @@ def test_every_link_leads_somewhere(path):
             assert anchor in anchors(page), target
 
 
+def test_the_readme_is_short():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 90
+    assert len(re.findall(r"^!\[", text, re.M)) == 1
+
+
+def test_the_design_fits_on_a_screen():
+    assert len(page("design.md").splitlines()) <= 70
+
+
+def prose(text: str) -> list[str]:
+    """Return the lines outside tables and code."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    return [x for x in text.splitlines() if not x.startswith(("|", "    ", "!["))]
+
+
+@each([path for path in TEXTS if path.name != "claims.md"])
+def test_lines_of_prose_are_short(path):
+    for line in prose(path.read_text(encoding="utf-8")):
+        assert len(line) <= 140, line
+
+
 def test_the_version_is_the_same_everywhere():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {penfac.__version__}\n" in citation
@@ -319,7 +341,7 @@ def test_the_version_is_the_same_everywhere():
 
 
 def test_the_page_of_claims_is_the_one_that_the_results_make():
-    """`penfac study claims --into docs/claims.md` makes it; nothing there is typed."""
+    """`penfac study claims --into docs/claims.md` makes the page."""
     assert page("claims.md") == claims_page(ROOT / "results")
 
 
