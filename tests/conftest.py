@@ -6,6 +6,7 @@ before anything of penfac is imported, so it comes first.
 # ruff: noqa: E402
 
 import os
+import threading
 from pathlib import Path
 
 # One cache of compiled programs for all tests and the processes they start, kept between
@@ -38,7 +39,9 @@ import pytest
 from jax._src.lru_cache import LRUCache
 from tests.small_learners import NOW, SPEC, make_batch, make_learner
 from tests.worker_memory import (  # noqa: F401
+    allowed,
     few_programs,
+    little_memory,
     pytest_sessionfinish,
     pytest_terminal_summary,
     pytest_testnodedown,
@@ -55,7 +58,7 @@ def write_whole(self, key: str, value: bytes) -> None:
     """Write an entry of the compilation cache under another name, then rename it: another
     process that reads meanwhile sees all of it or nothing."""
     path = Path(self.path) / f"{key}-cache"
-    unfinished = path.with_name(f"{key}-{os.getpid()}")
+    unfinished = path.with_name(f"{key}-{os.getpid()}-{threading.get_ident()}")
     unfinished.write_bytes(value)
     unfinished.replace(path)
 

@@ -1,5 +1,6 @@
-"""The memory of a process of tests: what is compiled goes in time; the session tells."""
+"""The memory of a process of tests: compiled programs go in time, and the session tells."""
 
+import ctypes
 import gc
 import resource
 from pathlib import Path
@@ -8,27 +9,46 @@ import jax
 import pytest
 
 MOST_MAPS = 20_000  # Linux lets a process have 65 530
-MOST_BYTES = 1.2e9
+MOST_BYTES, MORE_BYTES = 1.2e9, 0.2e9
 LARGEST = pytest.StashKey[dict[str, int]]()
 
 
 def resident_bytes() -> int:
-    """The bytes this process holds now."""
+    """Return the bytes this process holds now."""
     pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * resource.getpagesize()
 
 
+def drop_programs() -> None:
+    """Drop every compiled program, and give the memory back to the system."""
+    jax.clear_caches()
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
+@pytest.fixture(scope="session")
+def allowed() -> dict[str, float]:
+    """How large the process may become before its programs go."""
+    return {"bytes": MOST_BYTES}
+
+
+@pytest.fixture(autouse=True)
+def little_memory(allowed):
+    """Keep the process small: compiled programs are most of what it holds. What is left
+    when they are gone is in use, and the next time comes later."""
+    yield
+    if Path("/proc/self/statm").exists() and resident_bytes() > allowed["bytes"]:
+        drop_programs()
+        allowed["bytes"] = max(MOST_BYTES, resident_bytes() + MORE_BYTES)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def few_programs():
-    """Drop the compiled programs of earlier modules: they cost memory, and a process that
-    runs out of memory maps is aborted."""
+    """Each program maps pieces of memory: a process that runs out of maps is aborted."""
     yield
     maps = Path("/proc/self/maps")
-    if not maps.exists():
-        return
-    if resident_bytes() > MOST_BYTES or maps.read_bytes().count(b"\n") > MOST_MAPS:
-        jax.clear_caches()
-        gc.collect()
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        drop_programs()
 
 
 def pytest_sessionfinish(session):
