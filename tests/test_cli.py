@@ -22,6 +22,7 @@ from tests.faults.commands import (
     status,
 )
 from tests.faults.conftest import in_own_folder  # noqa: F401
+from tests.tiers import slow_cases
 
 from penfac.runs.folder import read_csv
 
@@ -232,8 +233,11 @@ def test_on_a_terminal():
     "options",
     [
         [],
-        ["--set=collect=steps", "--set=worlds=2", "--set=steps_per_world=25"],
-        ["--env=penfac/LQR-v0"],
+        pytest.param(
+            ["--set=collect=steps", "--set=worlds=2", "--set=steps_per_world=25"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(["--env=penfac/LQR-v0"], marks=pytest.mark.slow),
     ],
     ids=["episodes", "steps", "device"],
 )
@@ -250,7 +254,9 @@ def test_three_seeds_are_three_runs(options):
     assert any(a[key].tobytes() != b[key].tobytes() for key in a)  # and seeds differ
 
 
-@pytest.mark.parametrize("env", [f"{BAD}Plain-v0", "penfac/LQR-v0"])
+@pytest.mark.parametrize(
+    "env", slow_cases([f"{BAD}Plain-v0", "penfac/LQR-v0"], "penfac/LQR-v0")
+)
 def test_weights_do_not_depend_on_evaluations(env):
     ends = []
     schedules = (["--eval-every=50"], ["--eval-every=100"], ["--eval-episodes=3"])
@@ -329,6 +335,7 @@ def test_names_count_up():
         assert Path(f"runs/penfac/tests.faults.bad-envs-Plain-v0_{k}").is_dir()
 
 
+@pytest.mark.slow
 def test_no_process_is_forked():
     """JAX has threads: a fork of it may never wake up. It says so itself when it happens."""
     argv = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c"]

@@ -29,6 +29,7 @@ def run(tmp_path_factory) -> Path:
     return folder / "penfac" / "run"
 
 
+@pytest.mark.slow
 def test_a_video_and_a_strip(run, tmp_path):
     """Both files are there under their names, as big as asked; the episode is one that
     `penfac eval` plays, and nothing is left beside them."""
@@ -52,6 +53,7 @@ def test_a_video_and_a_strip(run, tmp_path):
     assert first["returns"][0] == pytest.approx(report["episodes"][0]["return"])
 
 
+@pytest.mark.slow
 def test_each_seed_has_its_own_episode(run, tmp_path):
     said = [
         command("play", run, f"--seed={s}", f"--strip={tmp_path / 'a.png'}").out

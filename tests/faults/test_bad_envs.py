@@ -15,7 +15,7 @@ from tests.faults.commands import (
     same_end,
     status,
 )
-from tests.tiers import slow_except
+from tests.tiers import slow_cases, slow_except
 
 from penfac.envs.gym import EnvOptions, open_world
 from penfac.policy import Policy
@@ -298,7 +298,7 @@ LEGAL = {
 }
 
 
-@pytest.mark.parametrize("env", LEGAL)
+@pytest.mark.parametrize("env", slow_cases(LEGAL, "Asymmetric", "Image"))
 def test_odd_but_legal_trains(env):
     result = train(env.split("-")[0], *LEGAL[env])
     assert (result.code, result.err) == (0, "")

@@ -23,6 +23,7 @@ from tests.faults.commands import (
     same_end,
     status,
 )
+from tests.tiers import slow_except
 
 from penfac.engines.host import HostEngine
 from penfac.runs import checkpoints
@@ -441,7 +442,7 @@ class Failing:
         return self.function(*args, **kwargs)
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 9, 14])
+@pytest.mark.parametrize("n", slow_except([1, 2, 5, 9, 14], 2, 9))
 @pytest.mark.parametrize("name", ["fsync", "rename", "replace"])
 def test_no_space_is_7_and_loses_nothing(finished, monkeypatch, name, n):
     run = RUN.parent / "full"

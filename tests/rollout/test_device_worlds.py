@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
 from tests.rollout.worlds import LoneWorlds, opener
+from tests.tiers import slow_cases
 
 from penfac.core.noise import Exploration
 from penfac.envs.adapter import JaxEnvAdapter
@@ -174,7 +175,10 @@ def test_those_not_active_play_nothing(played):
         assert bits(some, learner) == bits(every, learner)
 
 
-@pytest.mark.parametrize(("active", "rounds"), [((1, 1), 9), ((1, 0), 2), ((0, 0), 0)])
+@pytest.mark.parametrize(
+    ("active", "rounds"),
+    slow_cases([((1, 1), 9), ((1, 0), 2), ((0, 0), 0)], ((1, 1), 9)),
+)
 def test_nobody_waits_for_those_not_active(active, rounds):
     """The episodes of the first learner end after two steps, those of the second with the
     time limit."""
