@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
+from tests.faults.commands import environment
 
 from penfac.errors import CorruptFile, RunFolderBusy, StorageError
 from penfac.runs import checkpoints
@@ -71,8 +72,9 @@ def loaded(folder: RunFolder) -> int:
 )
 def test_a_kill_at_every_line_leaves_the_old_or_the_new(job, kills, tmp_path):
     argv = [sys.executable, "-m", "tests.faults.torn", str(tmp_path), job]
-    env = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, env=environment(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= kills
 

@@ -24,7 +24,7 @@ def found():
     four = {
         "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
     }
     done = subprocess.run(
         [sys.executable, "-m", "tests.engines.spread"],

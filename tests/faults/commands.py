@@ -66,7 +66,7 @@ def command(*argv: object) -> Result:
 def environment(**more: str) -> dict[str, str]:
     """What a process of its own needs to find our environments."""
     return os.environ | {
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
         "JAX_PLATFORMS": "cpu",
         "OPENBLAS_NUM_THREADS": "1",
         **more,
