@@ -140,7 +140,7 @@ def test_predict_takes_one_state_or_a_batch():
     assert model.predict(state[None])[0].shape == (1, 1)
     assert model.predict(np.stack([state] * 4))[0].shape == (4, 1)
     for wrong in (np.zeros(4), np.zeros((2, 4)), 1.0, "state"):
-        with pytest.raises(ConfigError, match=r"observation .*: needs"):
+        with pytest.raises(ConfigError, match=r"observation .*: must hold"):
             model.predict(wrong)
 
 
@@ -247,7 +247,7 @@ def test_what_was_replayed_is_kept_too():
 
 def test_one_of_several_seeds_is_named():
     train("--steps=50", "--seeds=2")
-    with pytest.raises(ConfigError, match="has the seeds 0, 1; name one with seed="):
+    with pytest.raises(ConfigError, match="has the seeds 0, 1; choose one with seed="):
         penfac.load("runs/penfac/command")
     model = penfac.load("runs/penfac/command", seed=1)
     assert model.run == Path("runs/penfac/command/seed-1")

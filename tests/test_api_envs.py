@@ -89,7 +89,7 @@ def test_a_model_of_an_own_environment_elsewhere(monkeypatch):
     model = penfac.load("kept")
     model.predict(np.zeros(2))
     for verb in (lambda: model.learn(50), lambda: model.evaluate(2)):
-        with pytest.raises(ConfigError, match="made by another program; give"):
+        with pytest.raises(ConfigError, match="made by another program; pass"):
             verb()
     model = penfac.load("kept", env=limited_rail)
     model.evaluate(2)
@@ -127,15 +127,15 @@ WRONG = {
     "an id": (lambda: penfac.PeNFAC("Pendlum-v1"), "no such environment; nearest: Pend"),
     "a preset": (lambda: small(preset="tunde"), "preset tunde: is one of"),
     "a seed": (lambda: small(seed=-1), "seed -1: needs 0 to"),
-    "no seed": (lambda: small(seed=None), "seed None: needs a whole number"),
+    "no seed": (lambda: small(seed=None), "seed None: must be a whole number"),
     "a place": (lambda: small(on="gpu"), "on gpu: is auto, cpu or device"),
-    "a name": (lambda: small(name="a/b"), "name a/b: needs a plain folder name"),
-    "no environment": (lambda: small(3), "env is a int: needs an id, a gymnasium.Env"),
+    "a name": (lambda: small(name="a/b"), "name a/b: must be a plain folder name"),
+    "no environment": (lambda: small(3), "env is a int: must be an id, a gymnasium.Env"),
     "a vector": (
         lambda: small(gymnasium.make_vec("Pendulum-v1", 2)),
         "SyncVectorEnv: holds several environments; pass",
     ),
-    "a maker of none": (lambda: small(dict), "dict: makes a dict, not a gymnasium.Env"),
+    "a maker of none": (lambda: small(dict), "dict: returned a dict; must return a gymnasium.Env"),
     "no copies": (
         lambda: small(Rail(holds=threading.Lock())),
         "Rail: cannot be copied (cannot pickle '_thread.lock' object); pass a function",
@@ -143,24 +143,24 @@ WRONG = {
     "no time limit": (unlimited, "give one with max_episode_steps=N"),
     "a dict": (
         lambda: small(Dictionary, max_episode_steps=5).learn(50),
-        "flatten_obs=True joins the parts",
+        "flatten_obs=True joins its parts",
     ),
     "discrete": (
         lambda: small("CartPole-v1").learn(50),
         "its actions are Discrete; CACLA, NFAC and PeNFAC need a Box of floats",
     ),
-    "bounds": (lambda: small(action_bounds=3), "action_bounds 3: needs two numbers"),
+    "bounds": (lambda: small(action_bounds=3), "action_bounds 3: must be two numbers"),
     "arguments": (lambda: small(env_kwargs={"f": print}), "env_kwargs: Object of type"),
-    "no steps": (lambda: small().learn(0), "total_timesteps 0: needs at least 1"),
-    "half a step": (lambda: small().learn(0.5), "needs a whole number"),
-    "first learn": (lambda: small().learn(), "needs a number of steps, the first time"),
+    "no steps": (lambda: small().learn(0), "total_timesteps 0: must be at least 1"),
+    "half a step": (lambda: small().learn(0.5), "must be a whole number"),
+    "first learn": (lambda: small().learn(), "the first call must say the number of steps"),
     "a new count": (
         lambda: small().learn(50, reset_num_timesteps=True),
-        "reset_num_timesteps=True: a run counts its steps once; make a new model",
+        "reset_num_timesteps=True: a run cannot start again; make a new model",
     ),
-    "a callback": (lambda: small().learn(50, []), "callback is a list: needs a function"),
-    "saving nothing": (lambda: small().save("x"), "save: nothing is learned yet"),
-    "judging nothing": (lambda: small().evaluate(), "evaluate: nothing is learned yet"),
+    "a callback": (lambda: small().learn(50, []), "callback is a list: must be a function"),
+    "saving nothing": (lambda: small().save("x"), "save: the model has not learned yet"),
+    "judging nothing": (lambda: small().evaluate(), "evaluate: the model has not learned yet"),
     "no run": (lambda: penfac.load("nowhere"), "nowhere: no such run folder"),
 }  # fmt: skip
 
@@ -180,9 +180,11 @@ def test_what_does_not_fit_a_run_is_told_in_one_line():
     model = learned()
     with pytest.raises(ConfigError, match="eval_every 7: the run has 50"):
         model.learn(50, eval_every=7)
-    with pytest.raises(ConfigError, match=r"was learned by penfac; penfac\.load"):
+    with pytest.raises(
+        ConfigError, match=r"was trained with penfac; load it with penfac\.load"
+    ):
         penfac.TD3.load(model.run)
-    with pytest.raises(ConfigError, match="was learned on Pendulum-v1, not on"):
+    with pytest.raises(ConfigError, match="was trained on Pendulum-v1, not on"):
         penfac.load(model.run, env=limited_rail)
     with pytest.raises(RunFolderBusy, match="choose another name, or go on with"):
         small(name=model.run.name).learn(50)

@@ -93,10 +93,10 @@ def test_a_run_is_no_better_than_itself(runs):
     ("words", "line"),
     [
         (["eval", 0, 1], "eval: takes one run, or two with --compare (got 2)"),
-        (["eval", "--compare", 0], "--compare: takes two runs, not 1"),
-        (["eval", "--compare", 0, 2], "are different tasks"),
-        (["plot", 0, "--out=a.jpg"], "--out a.jpg: ends in .png, .svg, .pdf"),
-        (["plot", 0, 0], "plot: a run is named twice"),
+        (["eval", "--compare", 0], "--compare: takes two runs (got 1)"),
+        (["eval", "--compare", 0, 2], "differ; they must be the same"),
+        (["plot", 0, "--out=a.jpg"], "--out a.jpg: must end in .png or .svg or .pdf"),
+        (["plot", 0, 0], "plot: each run may be given once"),
         (["plot", "nowhere"], "nowhere: no such run folder"),
     ],
 )

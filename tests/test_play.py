@@ -129,13 +129,13 @@ def test_a_window_shows_every_frame_until_it_is_closed(closed_after):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ([], "play: no window here, --video FILE.mp4 or --strip FILE.png"),
-        (["--video=a.avi"], "--video a.avi: ends in .mp4, .webm, .gif"),
-        (["--strip=a.jpg"], "--strip a.jpg: ends in .png"),
+        ([], "play: no window can open here; use --video FILE.mp4 or --strip FILE.png"),
+        (["--video=a.avi"], "--video a.avi: must end in .mp4 or .webm or .gif"),
+        (["--strip=a.jpg"], "--strip a.jpg: must end in .png"),
         (["--strip=a.png", "--seed=7"], "has no seed 7; it has 0, 1"),
         (["--strip=a.png", "--size=9x9"], "--size 9x9: must be like 480x360"),
-        (["--strip=a.png", "--steps=0"], "--steps 0: needs at least 1"),
-        (["--strip=a.png", "--episode=-1"], "--episode -1: needs at least 0"),
+        (["--strip=a.png", "--steps=0"], "--steps 0: must be at least 1"),
+        (["--strip=a.png", "--episode=-1"], "--episode -1: must be at least 0"),
     ],
 )
 def test_what_cannot_be_played_is_2(run, words, line, monkeypatch):

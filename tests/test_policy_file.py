@@ -83,7 +83,7 @@ def test_one_observation_or_many():
     assert policy(obs[0]).shape == (2,)
     np.testing.assert_allclose(policy(obs)[0], policy(obs[0]), rtol=1e-5, atol=1e-6)
     assert policy(list(map(float, obs[0]))).shape == (2,)
-    with pytest.raises(ValueError, match="needs 3 numbers"):
+    with pytest.raises(ValueError, match="must hold 3 numbers"):
         policy(np.zeros((7, 4)))
 
 

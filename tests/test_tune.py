@@ -106,7 +106,7 @@ def test_spaces_of_every_algorithm(algo, name):
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - set(SEARCHED)))
 def test_what_the_paper_did_not_search(name):
-    with pytest.raises(ConfigError, match="searched nothing"):
+    with pytest.raises(ConfigError, match="searched no setting"):
         space.space(ALGORITHMS[name], "paper")
 
 
@@ -204,8 +204,8 @@ def test_bad_spaces_are_refused(text):
     [
         (["--configs=1"], "--configs 1"),
         (["--configs=-5"], "--configs -5"),
-        (["--halvings=9"], "--halvings 9: needs 0 to 6"),
-        (["--configs=7", "--halvings=3"], "--halvings 3: needs 0 to 2"),
+        (["--halvings=9"], "--halvings 9: must be 0 to 6"),
+        (["--configs=7", "--halvings=3"], "--halvings 3: must be 0 to 2"),
         (["--halvings=-1"], "--halvings -1"),
         (["--space=mine"], "--space mine"),
         (["--space=nowhere.toml"], "nowhere.toml"),

@@ -191,13 +191,15 @@ class Policy:
         if rows.shape[-1:] != (n,):
             rows = rows.reshape(-1) if rows.size == n else rows.reshape(len(rows), -1)
         if rows.shape[-1] != n:
-            raise ValueError(f"observation of shape {np.shape(obs)}: needs {n} numbers")
+            raise ValueError(
+                f"observation of shape {np.shape(obs)}: must hold {n} numbers"
+            )
         # a sum of squares is finite for all but huge states, at a third of the cost
         if not math.isfinite(np.vdot(rows, rows)) and not np.isfinite(rows).all():
-            raise ValueError("observation with a NaN or an infinity: no action for it")
+            raise ValueError("observation: must be finite, has a NaN or an infinity")
         action = mean_action(self.weights, rows)
         if math.isnan(np.vdot(action, action)):
-            raise ValueError("observation too large for float32: no action for it")
+            raise ValueError("observation: too large for float32")
         return self.actions.to_env(action, inside=self.weights.output == "tanh")
 
     def to_bytes(self) -> bytes:
@@ -228,7 +230,9 @@ class Policy:
         except (
             OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError
         ) as error:  # fmt: skip
-            raise PolicyFileError(f"{path}: not a safetensors file ({error})") from None
+            raise PolicyFileError(
+                f"{path}: is not a safetensors file ({error})"
+            ) from None
         return _restore(path, tensors, metadata)
 
 
@@ -240,7 +244,7 @@ def _find(path: Path) -> Path:
     ):
         if candidate.is_file():
             return candidate
-    raise PolicyFileError(f"{path}: no policy.safetensors here")
+    raise PolicyFileError(f"{path}: has no policy.safetensors")
 
 
 def _tensors(policy: Policy) -> dict[str, np.ndarray]:
@@ -282,26 +286,28 @@ def _restore(path: Path, tensors: dict[str, np.ndarray], metadata: dict) -> Poli
         signed = json.loads(metadata["penfac"])
         about = signed["policy"]
         if signed["sha256"] != _digest(tensors, about):
-            raise PolicyFileError(f"{path}: the sha256 does not match, it is damaged")
+            raise PolicyFileError(f"{path}: is damaged (the sha256 does not match)")
         return _build(path, tensors, json.loads(about))
     except PolicyFileError:
         raise
     except KeyError as error:
-        raise PolicyFileError(f"{path}: no policy of ours, it lacks {error}") from None
+        raise PolicyFileError(
+            f"{path}: is not a penfac policy (it lacks {error})"
+        ) from None
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise PolicyFileError(f"{path}: not a policy of ours ({error})") from None
+        raise PolicyFileError(f"{path}: is not a penfac policy ({error})") from None
 
 
 def _build(path: Path, tensors: dict[str, np.ndarray], d: dict[str, Any]) -> Policy:
     if d["format"] > FORMAT:
         raise PolicyFileError(
-            f"{path}: written in format {d['format']}, this penfac reads up to {FORMAT}"
+            f"{path}: has format {d['format']}; this penfac reads up to {FORMAT}"
         )
     if d["activation"] not in ACTIVATIONS or d["output"] not in OUTPUTS:
-        raise PolicyFileError(f"{path}: unknown activation or output")
+        raise PolicyFileError(f"{path}: has an unknown activation or output")
     for key, array in tensors.items():
         if not np.all(np.isfinite(array)):
-            raise PolicyFileError(f"{path}: {key} holds a non-finite number")
+            raise PolicyFileError(f"{path}: {key} has a non-finite number")
     layers = [
         (tensors[f"layers.{i}.w"], tensors[f"layers.{i}.b"]) for i in range(d["layers"])
     ]
@@ -321,14 +327,14 @@ def _build(path: Path, tensors: dict[str, np.ndarray], d: dict[str, Any]) -> Pol
     tiling = weights.tiling
     inputs = len(weights.mean) if tiling is None else tiling.size
     if tiling and not (len(tiling.low) == len(tiling.high) == len(weights.mean)):
-        raise PolicyFileError(f"{path}: the tiling does not fit the observation")
+        raise PolicyFileError(f"{path}: the sizes of tiling and observation differ")
     sizes = [inputs, *(len(b) for _, b in layers)]
     fits = [m.shape for m, _ in layers] == list(pairwise(sizes)) and layers
     rows = (weights.mean, weights.std, weights.scale, weights.shift)
     fits = fits and all(x.shape == weights.mean.shape for x in rows)
     ends = (actions.low, actions.high, np.empty(math.prod(shape)))
     if not (fits and all(x.shape == (sizes[-1],) for x in ends)):
-        raise PolicyFileError(f"{path}: the layers do not fit together")
+        raise PolicyFileError(f"{path}: the sizes of the layers do not match")
     return Policy(weights, actions, d["about"])
 
 
@@ -336,5 +342,5 @@ def _tiling(d: dict[str, Any]) -> Tiling:
     sides = tuple(map(float, d["low"])), tuple(map(float, d["high"]))
     counts = [int(d[key]) for key in ("tilings", "tiles", "memory")]
     if min(counts) < 1 or not all(a < b for a, b in zip(*sides, strict=True)):
-        raise ValueError("a tiling without tiles")
+        raise ValueError("the tiling has no tiles")
     return Tiling(*sides, *counts)

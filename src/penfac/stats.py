@@ -73,11 +73,11 @@ def _finite(numbers: ArrayLike, least: int = 1) -> np.ndarray:
     """The numbers as an array; ValueError if too few, or if one is not finite."""
     x = np.asarray(numbers, float)
     if x.ndim != 1:
-        raise ValueError(f"an array of shape {x.shape}: needs a list of numbers")
+        raise ValueError(f"an array of shape {x.shape}: must be a list of numbers")
     if len(x) < least:
-        raise ValueError(f"{len(x)} numbers: needs at least {least}")
+        raise ValueError(f"{len(x)} numbers: must be at least {least}")
     if not np.isfinite(x).all():
-        raise ValueError("not all numbers are finite")
+        raise ValueError("all numbers must be finite")
     return x
 
 
@@ -101,11 +101,11 @@ def iqm_band(
     n = len(returns)
     if n < FEWEST_TO_RESAMPLE:
         raise ValueError(
-            f"{n} seeds: a percentile bootstrap needs {FEWEST_TO_RESAMPLE}, with fewer "
-            "it is too narrow"
+            f"{n} seeds: must be at least {FEWEST_TO_RESAMPLE}, or a percentile "
+            "bootstrap is too narrow"
         )
     if not np.isfinite(returns).all():
-        raise ValueError("not all numbers are finite")
+        raise ValueError("all numbers must be finite")
     drawn = np.random.default_rng(seed).integers(n, size=(resamples, n))
     kept = np.sort(drawn, axis=1)[:, n // 4 : n - n // 4]
     places = (kept + n * np.arange(resamples)[:, None]).ravel()
@@ -195,7 +195,7 @@ def holm(ps: Sequence[float]) -> list[float]:
     """Holm's p-values, adjusted for how many there are, in the given order."""
     p = _finite(ps, least=0)
     if ((p < 0) | (p > 1)).any():
-        raise ValueError("a p-value lies between 0 and 1")
+        raise ValueError("p-values: must be between 0 and 1")
     order = np.argsort(p, kind="stable")
     steps = p[order] * np.arange(len(p), 0, -1)
     adjusted = np.empty(len(p))
@@ -252,9 +252,11 @@ def detectable(n: int, power: float = 0.8, comparisons: int = 1) -> float:
     """The difference, in standard deviations, that n seeds an arm detect with `power`,
     at 0.05 over the number of comparisons."""
     if not 0.05 < power < 1:
-        raise ValueError(f"power = {power}: needs a number between 0.05 and 1")
+        raise ValueError(f"power = {power}: must be between 0.05 and 1")
     if n < 2 or comparisons < 1:
-        raise ValueError("needs at least two seeds an arm and one comparison")
+        raise ValueError(
+            "n and comparisons: must be at least 2 seeds an arm and 1 comparison"
+        )
     alpha = 0.05 / comparisons
     top = 1.0
     while _power(n, top, alpha) < power:

@@ -75,7 +75,7 @@ def test_gymnasium_s_own_checker_is_content(env_id):
     env = gymnasium.make(env_id, disable_env_checker=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        # observations are not bounded, actions have units, and there is nothing to draw
+        # observations are not bounded, actions have units, and there is has no pictures
         warnings.filterwarnings("ignore", message=".*infinity")
         warnings.filterwarnings("ignore", message=".*symmetric and normalized space")
         check_env(env.unwrapped, skip_render_check=True)
@@ -102,5 +102,5 @@ def test_a_seed_names_an_episode_and_going_on_draws_others():
 
 def test_there_is_nothing_to_draw():
     """A render mode is refused when the environment is made."""
-    with pytest.raises(ValueError, match="nothing to draw"):
+    with pytest.raises(ValueError, match="has no pictures"):
         JaxEnvAdapter("penfac/LQR-v0", render_mode="human")

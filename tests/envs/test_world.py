@@ -181,7 +181,7 @@ def test_known_ids_pass(env_id):
         ("Pendulun-v1", "nearest: Pendulum-v1"),
         ("penfac/LQR-v7", "no such environment"),
         ("no_such_module:Some-v0", "cannot import no_such_module"),
-        ("not a module:Some-v0", "is no name of a module"),
+        ("not a module:Some-v0", "is not the name of a module"),
     ],
 )
 def test_unknown_ids_are_refused_with_a_hint(env_id, said):

@@ -37,7 +37,7 @@ def reset_seeds(seed: int, *episodes: int) -> list[int]:
 # --- environments that break the contract ---------------------------------------------
 
 FAULTS = {  # environment -> what the line must say
-    "RaisesBuilding": "building it raised RuntimeError: no licence for this robot",
+    "RaisesBuilding": "making it raised RuntimeError: no licence for this robot",
     "RaisesResetting": "reset raised RuntimeError: the gripper is stuck",
     "RaisesStepping": "step raised RuntimeError: the motor burned and the gearbox",
     "NanAtReset": "observation[1] is nan at reset",
@@ -47,12 +47,12 @@ FAULTS = {  # environment -> what the line must say
     "HugeObservation": "inf after step 4 of episode 2",
     "NanReward": "reward is nan after step 4 of episode 2",
     "InfReward": "reward is -inf after step 4 of episode 2",
-    "NoneReward": "step gave the reward None, not a number",
-    "BoolReward": "step gave the reward True, not a number",
-    "WordReward": "step gave the reward '1.0', not a number",
-    "TwoRewards": "step gave the reward array([0., 0.]), not a number",
-    "WrongShape": "of shape (4,); its space says an array of shape (3,)",
-    "ObjectObservation": "an observation of type object, not numbers",
+    "NoneReward": "step returned the reward None; it must be a number",
+    "BoolReward": "step returned the reward True; it must be a number",
+    "WordReward": "step returned the reward '1.0'; it must be a number",
+    "TwoRewards": "step returned the reward array([0., 0.]); it must be a number",
+    "WrongShape": "of shape (4,); it must be an array of shape (3,), as its space says",
+    "ObjectObservation": "an observation of type object; it must hold numbers",
     "ListObservation": "an observation of type list, no array",
     "ArrayFlag": "terminated array([False, False])",
     "OldInterface": "step raised ValueError: not enough values to unpack",
@@ -256,10 +256,10 @@ REFUSED = {
     "IntActions": ("Box of int32", "need a Box of floats"),
     "Unbounded": ("unbounded", "--action-bounds LOW,HIGH"),
     "HalfBounded": ("unbounded", "--action-bounds LOW,HIGH"),
-    "NoRoom": ("action 1 has low 2.0 and high 2.0", "nothing between"),
-    "NanBounds": ("action bounds", "not numbers"),
+    "NoRoom": ("action 1 has low = 2.0 and high = 2.0", "low must be below high"),
+    "NanBounds": ("bounds of its actions", "must not be NaN"),
     "Dictionary": ("dict of place, speed", "--flatten-obs"),
-    "Tuple": ("Tuple", "we learn from a Box"),
+    "Tuple": ("Tuple", "must be a Box"),
     "Endless": ("no time limit", "--max-episode-steps N"),
 }
 

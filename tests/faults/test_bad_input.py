@@ -47,7 +47,7 @@ def test_a_package_the_environment_lacks_is_2():
     ("env", "words"),
     [
         ("no_such_module:Robot-v0", "cannot import no_such_module"),
-        ("./robot.py:Robot-v0", "./robot.py is no name of a module"),
+        ("./robot.py:Robot-v0", "./robot.py is not the name of a module"),
         ("", "no such environment"),
         ("Pendulum", "Pendulum-v1"),
         ("Pendulum-v99", "Pendulum-v1"),

@@ -24,9 +24,9 @@ def plot(runs: list[Path], file: Path) -> dict[str, Any]:
     """Every run a curve with its bands, every environment a panel."""
     kind = file.suffix.lower()
     if kind not in PICTURES:
-        raise ConfigError(f"--out {file}: ends in {', '.join(PICTURES)}")
+        raise ConfigError(f"--out {file}: must end in {' or '.join(PICTURES)}")
     if len(set(runs)) < len(runs):
-        raise ConfigError("plot: a run is named twice")
+        raise ConfigError("plot: each run may be given once")
     found = {run: read(run) for run in runs}
     labels = labelled(found)
     shown: Shown = {}
@@ -38,7 +38,7 @@ def plot(runs: list[Path], file: Path) -> dict[str, Any]:
             curves = [curve(x.seed, x.path) for x in learners_of(home, own)]
             judged = [c for c in curves if c.steps]
             if not judged:
-                raise ConfigError(f"{home}: was never judged, there is nothing to draw")
+                raise ConfigError(f"{home}: has no evaluation yet; train it first")
             shown.setdefault(document["env"], {})[label] = judged
             rows.append(told(label, home, own, judged))
     with storage(file):
@@ -105,24 +105,26 @@ def compare(runs: list[Path], episodes: int, mode: str) -> dict[str, Any]:
     """Both played on fresh initial states; the difference with its 95 % interval. The
     unit is a seed; with one seed each it is an episode, and says nothing of learning."""
     if len(runs) != 2:
-        raise ConfigError(f"--compare: takes two runs, not {len(runs)}")
+        raise ConfigError(f"--compare: takes two runs (got {len(runs)})")
     documents = [read(run) for run in runs]
     for run, document in zip(runs, documents, strict=True):
         if "arms" in document:
             listed = ", ".join(document["arms"])
-            raise ConfigError(f"{run}: has arms, name one of {listed} in it")
+            raise ConfigError(f"{run}: has the arms {listed}; give the folder of one")
     first, second = (d["env"] for d in documents)
     if first != second:
-        raise ConfigError(f"--compare: {first} and {second} are different tasks")
+        raise ConfigError(
+            f"--compare: the environments {first} and {second} differ; they must be the same"
+        )
     judged = [judge(run, episodes, mode) for run in runs]
     by_seed = all(len(j["seeds"]) > 1 for j in judged)
     if not by_seed and any(len(j["seeds"]) > 1 for j in judged):
         raise ConfigError(
-            "--compare: one run has several seeds and one has one; name one"
+            "--compare: one run has several seeds, the other one; give the folder of a seed"
         )
     a, b = (numbers(j, by_seed) for j in judged)
     if min(len(a), len(b)) < 2:
-        raise ConfigError(f"--episodes {episodes}: an interval needs at least 2")
+        raise ConfigError(f"--episodes {episodes}: must be at least 2, for an interval")
     difference, chance = stats.welch(a, b), stats.improvement(a, b)
     return {
         "runs": judged,

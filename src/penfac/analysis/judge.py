@@ -74,7 +74,7 @@ def exploring(
         progress = min(policy.about.get("step", 0) / steps, 1.0)
         sigma = np.asarray(narrowed(cfg.sigma, cfg.sigma_end, progress))
     if sigma.shape not in ((), (len(policy.actions.low),)):
-        raise CorruptFile(f"{path}: its policy has a sigma that does not fit")
+        raise CorruptFile(f"{path}: the sigma of its policy has the wrong shape")
     return Explorer(policy.weights, how, sigma)
 
 
@@ -92,14 +92,14 @@ def _judge_one(
     gives = (worlds.obs_dim, len(worlds.actions.low))
     if needs != gives:
         raise ConfigError(
-            f"{path}: its policy has {needs[0]} inputs and {needs[1]} actions, "
-            f"{document['env']} has {gives[0]} and {gives[1]}; config.json was edited?"
+            f"{path}: the policy has {needs[0]} inputs and {needs[1]} actions, but "
+            f"{document['env']} has {gives[0]} and {gives[1]}; was config.json edited?"
         )
     how = algo.collecting(cfg).exploration
     explorer = exploring(path, policy, cfg, how, document["steps"])
     if mode != "mean" and explorer.how.law == "none":
         raise ConfigError(
-            f"--stochastic: {path} explored in its parameters, its policy has no noise"
+            f"--stochastic: {path} explored with noise on parameters; leave it out"
         )
     returns: list[float] = []
     lengths: list[int] = []

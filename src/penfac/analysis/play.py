@@ -106,7 +106,9 @@ def window() -> Any:
     import matplotlib
 
     if matplotlib.get_backend().lower() in ("agg", "svg", "pdf", "ps", "cairo"):
-        raise ConfigError("play: no window here, --video FILE.mp4 or --strip FILE.png")
+        raise ConfigError(
+            "play: no window can open here; use --video FILE.mp4 or --strip FILE.png"
+        )
     from matplotlib import pyplot
 
     return pyplot
@@ -134,12 +136,14 @@ def show(pyplot: Any, frames: list[np.ndarray], per_second: float) -> None:
 def check(wish: Wish) -> None:
     """Before anything is played."""
     if wish.video is not None and wish.video.suffix.lower() not in VIDEOS:
-        raise ConfigError(f"--video {wish.video}: ends in {', '.join(VIDEOS)}")
+        raise ConfigError(f"--video {wish.video}: must end in {' or '.join(VIDEOS)}")
     if wish.strip is not None and wish.strip.suffix.lower() != ".png":
-        raise ConfigError(f"--strip {wish.strip}: ends in .png")
+        raise ConfigError(f"--strip {wish.strip}: must end in .png")
     for name, least in (("steps", 1), ("pictures", 1), ("episode", 0)):
         if getattr(wish, name) < least:
-            raise ConfigError(f"--{name} {getattr(wish, name)}: needs at least {least}")
+            raise ConfigError(
+                f"--{name} {getattr(wish, name)}: must be at least {least}"
+            )
 
 
 def open_picture(document: dict[str, Any], size: tuple[int, int]) -> gymnasium.Env:
@@ -184,7 +188,9 @@ def record(
 def frame(env: gymnasium.Env) -> np.ndarray:
     drawn: Any = env.render()
     if not isinstance(drawn, np.ndarray) or drawn.ndim != 3:
-        raise ConfigError(f"{env.spec.id if env.spec else env}: draws no pictures")
+        raise ConfigError(
+            f"{env.spec.id if env.spec else env}: cannot draw (render returned no picture)"
+        )
     return drawn
 
 

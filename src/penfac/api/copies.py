@@ -35,18 +35,18 @@ def check_target(run: Path, target: Path) -> None:
     """Refuse to replace anything but another learner's folder."""
     home, place = run.resolve(), target.resolve()
     if home in place.parents or place in home.parents:
-        raise ConfigError(f"{target}: and the run {run} lie in one another")
+        raise ConfigError(f"{target}: must not be inside the run {run}, nor around it")
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     try:
         document = read_config(target)
     except PenfacError:
         raise ConfigError(
-            f"{target}: is there and is no saved model; choose another place"
+            f"{target}: exists and is not a saved model; choose another folder"
         ) from None
     if len(document["seeds"]) > 1 or "arms" in document:
         raise ConfigError(
-            f"{target}: is a run of several learners; choose another place"
+            f"{target}: is a run of several learners; choose another folder"
         )
 
 

@@ -42,9 +42,9 @@ def whole(name: str, value: Any, least: int | None = None) -> int:
     number = value.item() if hasattr(value, "item") else value
     right = isinstance(number, int | float) and not isinstance(number, bool)
     if not right or number != number // 1:
-        raise ConfigError(f"{name} {value!r}: needs a whole number")
+        raise ConfigError(f"{name} {value!r}: must be a whole number")
     if least is not None and number < least:
-        raise ConfigError(f"{name} {value}: needs at least {least}")
+        raise ConfigError(f"{name} {value}: must be at least {least}")
     return int(number)
 
 
@@ -60,7 +60,7 @@ def options_of(
         kwargs = json.loads(json.dumps(kwargs, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"env_kwargs: {error}; what JSON cannot hold belongs into a function that "
+            f"env_kwargs: {error}; values must fit into JSON, or pass a function that "
             "makes the environment"
         ) from None
     bounds = None
@@ -69,7 +69,7 @@ def options_of(
             low, high = map(float, action_bounds)
         except (TypeError, ValueError):
             raise ConfigError(
-                f"action_bounds {action_bounds!r}: needs two numbers, (LOW, HIGH)"
+                f"action_bounds {action_bounds!r}: must be two numbers, (LOW, HIGH)"
             ) from None
         bounds = (low, high)
     limit = max_episode_steps

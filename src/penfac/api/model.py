@@ -118,11 +118,11 @@ class Model:
         """
         if reset_num_timesteps:
             raise ConfigError(
-                "reset_num_timesteps=True: a run counts its steps once; make a new model"
+                "reset_num_timesteps=True: a run cannot start again; make a new model"
             )
         if callback is not None and not callable(callback):
             kind = type(callback).__name__
-            raise ConfigError(f"callback is a {kind}: needs a function of an event")
+            raise ConfigError(f"callback is a {kind}: must be a function of an event")
         bar = progress() if progress_bar else None
         told = Told(callback, bar)
         try:
@@ -144,14 +144,14 @@ class Model:
         limits = Limits(env_timeout=math.inf)  # a watchdog would end the process
         if self.run is None:
             if more is None:
-                raise ConfigError("learn: needs a number of steps, the first time")
+                raise ConfigError("learn: the first call must say the number of steps")
             request = dataclasses.replace(self._request, steps=more, **said)
             return start(request, limits, told)
         for key, value in said.items():
             if value != self._document[key]:
                 raise ConfigError(
-                    f"{key} {value}: the run has {self._document[key]}, as its first "
-                    "call of learn said; leave it out"
+                    f"{key} {value}: must stay {self._document[key]}, which the first call "
+                    "of learn set; leave it out"
                 )
         done = min(self.num_timesteps, self._document["steps"])
         return resume(self.run, limits, told, None if more is None else done + more)
@@ -166,8 +166,8 @@ class Model:
     def _find_env(self) -> None:
         if self._source.lost:
             raise ConfigError(
-                f"{self._source.id}: was made by another program; give the environment "
-                "with penfac.load(path, env=...)"
+                f"{self._source.id}: the environment was made by another program; "
+                "pass it with penfac.load(path, env=...)"
             )
         announce(self._source)
 
@@ -228,8 +228,8 @@ class Model:
         how, path = algo.collecting(cfg).exploration, self.run or Path(self._source.id)
         if how.law == "none":
             raise ConfigError(
-                f"deterministic=False: {path} explores in its parameters, its policy has "
-                "no noise"
+                f"deterministic=False: {path} explores with noise on parameters, not on "
+                "actions; use deterministic=True"
             )
         if self._noise is None:
             when = (PREDICTED, self.num_timesteps)
@@ -242,7 +242,9 @@ class Model:
         if self._space is None:
             self._find_env()
             if self._loaded and ":" in self._source.id:
-                raise ConfigError(f"{self._source.id}: nothing is imported to predict")
+                raise ConfigError(
+                    f"{self._source.id}: is not imported to predict; pass env= to penfac.load"
+                )
             options = env_options(self._document)
             self._space = observation_space(self._source.id, options)
         return self._space
@@ -253,7 +255,9 @@ class Model:
     ) -> dict[str, Any]:
         """Play new initial states, as `penfac eval`: mean, std, returns and more."""
         if self.run is None:
-            raise ConfigError("evaluate: nothing is learned yet; call learn first")
+            raise ConfigError(
+                "evaluate: the model has not learned yet; call learn first"
+            )
         self._find_env()
         mode = "mean" if deterministic else "sampled"
         return judge(self.run, whole("episodes", episodes, 1), mode)["seeds"][0]
@@ -264,7 +268,7 @@ class Model:
     def save(self, path: Place) -> None:
         """Copy the run to `path`, a folder, in place of an earlier copy."""
         if self.run is None:
-            raise ConfigError("save: nothing is learned yet; call learn first")
+            raise ConfigError("save: the model has not learned yet; call learn first")
         copy_run(self.run, Path(path))
         remember(Path(path), self._source)
 
@@ -282,10 +286,10 @@ class Model:
         check_document(folder / "config.json", document)
         if seed is None and "arms" not in document and len(document["seeds"]) > 1:
             there = ", ".join(map(str, document["seeds"]))
-            raise ConfigError(f"{folder}: has the seeds {there}; name one with seed=")
+            raise ConfigError(f"{folder}: has the seeds {there}; choose one with seed=")
         if document["algo"] != cls.algo:
             raise ConfigError(
-                f"{folder}: was learned by {document['algo']}; penfac.load reads it"
+                f"{folder}: was trained with {document['algo']}; load it with penfac.load"
             )
         learner = one_of(folder, document, seed)
         model = cls.__new__(cls)
@@ -305,6 +309,6 @@ def found_again(folder: Path, document: dict[str, Any], env: Any) -> Source:
     given = source_of(env, options_of(None, None, False, None))
     if given.id.rpartition(":")[2] != known.id.rpartition(":")[2]:
         raise ConfigError(
-            f"{folder}: was learned on {known.id}, not on {given.id}; leave env out"
+            f"{folder}: was trained on {known.id}, not on {given.id}; leave env out"
         )
     return known

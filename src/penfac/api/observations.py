@@ -19,11 +19,11 @@ def rows_of(observation: Any, n: int, space: Ask) -> np.ndarray:
     try:
         rows = np.asarray(observation, np.float32)
     except (TypeError, ValueError):
-        raise ConfigError(f"observation {observation!r}: needs numbers") from None
+        raise ConfigError(f"observation {observation!r}: must hold numbers") from None
     if rows.size == n and not is_batch_of_one(rows, space):
         return rows.reshape(n)
     if rows.ndim == 0 or rows.size != len(rows) * n:
-        raise ConfigError(f"observation of shape {rows.shape}: needs {n} numbers")
+        raise ConfigError(f"observation of shape {rows.shape}: must hold {n} numbers")
     return rows.reshape(len(rows), n)
 
 

@@ -16,7 +16,7 @@ class JaxEnvAdapter(gymnasium.Env):
 
     def __init__(self, env_id: str, render_mode: str | None = None):
         if render_mode is not None:
-            raise ValueError(f"{env_id}: has nothing to draw")
+            raise ValueError(f"{env_id}: has no pictures; leave render_mode out")
         self.jax_env = BUILT_IN[env_id]
         spec = self.jax_env.spec
         whole = np.full(spec.obs_dim, np.inf, np.float32)

@@ -33,7 +33,9 @@ def jax_env(env_id: str, arguments: dict[str, Any]) -> JaxEnv:
 
 def need_mjx(what: str) -> None:
     if importlib.util.find_spec("mujoco.mjx") is None:
-        raise ConfigError(f'{what}: needs pip install "penfac[device]"')
+        raise ConfigError(
+            f'{what}: MuJoCo MJX is missing; pip install "penfac[device]"'
+        )
 
 
 def on_device(env_id: str) -> bool:

@@ -44,11 +44,13 @@ def check_id(env_id: str) -> None:
     for fragment, (package, extra) in EXTRAS.items():
         if fragment in name:
             if importlib.util.find_spec(package) is None:
-                raise ConfigError(f'{env_id}: needs pip install "penfac[{extra}]"')
+                raise ConfigError(
+                    f'{env_id}: {package} is missing; pip install "penfac[{extra}]"'
+                )
             module = module or package
     if module:
         if not all(part.isidentifier() for part in module.split(".")):
-            raise ConfigError(f"{env_id}: {module} is no name of a module")
+            raise ConfigError(f"{env_id}: {module} is not the name of a module")
         try:
             importlib.import_module(module)
         except ImportError as error:
@@ -64,7 +66,7 @@ def check_id(env_id: str) -> None:
         hint = f"; nearest: {', '.join(close)}" if close else ""
         raise ConfigError(
             f"{env_id}: no such environment{hint} "
-            f"(write module:Id for one of your own; `penfac envs` lists the built-in)"
+            "(`penfac envs` lists them; write MODULE:ID for one of your own)"
         ) from error
 
 
@@ -84,7 +86,7 @@ def open_world(env_id: str, options: EnvOptions, watch: Watch | None = None) -> 
         raise ConfigError(f"{env_id}: {error}") from error
     except Exception as error:
         raise EnvironmentFault(
-            f"{env_id}: building it raised {type(error).__name__}: {error}"
+            f"{env_id}: making it raised {type(error).__name__}: {error}"
         ) from error
     finally:
         watch.entered = None
@@ -119,7 +121,7 @@ class World:
         if limit is None:
             raise ConfigError(
                 f"{self.id}: has no time limit, so an episode may never end; "
-                "give one with --max-episode-steps N"
+                "set one with --max-episode-steps N"
             )
         space: Any = self.env.observation_space
         seen = (np.ravel(space.low), np.ravel(space.high))
@@ -162,8 +164,8 @@ class World:
             ended, cut = bool(terminated), bool(truncated)
         except ValueError:
             raise EnvironmentFault(
-                f"{self.id}: step gave terminated {terminated!r} and truncated "
-                f"{truncated!r}, not one truth value each"
+                f"{self.id}: step returned terminated = {terminated!r} and "
+                f"truncated = {truncated!r}; each must be one truth value"
             ) from None
         return self._observation(obs, "step"), paid, ended, cut, self._terms(info)
 
@@ -187,14 +189,16 @@ class World:
     def _observation(self, obs: Any, when: str) -> np.ndarray:
         if getattr(obs, "shape", None) != self.obs_shape:
             shape = getattr(obs, "shape", None)
-            what = "no array" if shape is None else f"of shape {shape}"
+            what = "not an array" if shape is None else f"of shape {shape}"
             raise EnvironmentFault(
-                f"{self.id}: {when} gave an observation of type {type(obs).__name__}, "
-                f"{what}; its space says an array of shape {self.obs_shape}"
+                f"{self.id}: {when} returned an observation of type "
+                f"{type(obs).__name__}, {what}; it must be an array of shape "
+                f"{self.obs_shape}, as its space says"
             )
         if obs.dtype.kind not in "fiub":
             raise EnvironmentFault(
-                f"{self.id}: {when} gave an observation of type {obs.dtype}, not numbers"
+                f"{self.id}: {when} returned an observation of type {obs.dtype}; "
+                "it must hold numbers"
             )
         return obs.astype(np.float32).reshape(-1)  # a copy: some reuse their buffer
 
@@ -205,7 +209,7 @@ class World:
             array = np.empty(0)
         if array.size != 1 or array.dtype.kind not in "fiu":
             raise EnvironmentFault(
-                f"{self.id}: step gave the reward {reward!r}, not a number"
+                f"{self.id}: step returned the reward {reward!r}; it must be a number"
             )
         return float(array.reshape(()))
 
@@ -223,12 +227,14 @@ def non_finite(
 def observation_shape(env_id: str, space: spaces.Space) -> tuple[int, ...]:
     if isinstance(space, spaces.Dict):
         raise ConfigError(
-            f"{env_id}: its observation is a dict of {', '.join(space.keys())}; "
-            "--flatten-obs joins the parts in that order"
+            f"{env_id}: the observation is a dict of {', '.join(space.keys())}; "
+            "--flatten-obs joins its parts in this order"
         )
     if not isinstance(space, spaces.Box):
         kind = type(space).__name__
-        raise ConfigError(f"{env_id}: its observation is a {kind}, we learn from a Box")
+        raise ConfigError(
+            f"{env_id}: the observation space is {kind}; it must be a Box"
+        )
     return space.shape
 
 
@@ -239,22 +245,23 @@ def action_scale(env_id: str, space: spaces.Space, options: EnvOptions) -> Actio
         if isinstance(space, spaces.Box):
             kind = f"Box of {space.dtype}"
         raise ConfigError(
-            f"{env_id}: its actions are {kind}; CACLA, NFAC and PeNFAC need a Box of floats"
+            f"{env_id}: the action space is {kind}; it must be a Box of floats"
         )
     low, high = space.low.reshape(-1), space.high.reshape(-1)
     if options.action_bounds is not None:
         own_low, own_high = (np.full_like(low, b) for b in options.action_bounds)
         low, high = np.maximum(low, own_low), np.minimum(high, own_high)
     if np.any(np.isnan(low)) or np.any(np.isnan(high)):
-        raise ConfigError(f"{env_id}: its action bounds are not numbers")
+        raise ConfigError(f"{env_id}: the bounds of its actions must not be NaN")
     if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high))):
         raise ConfigError(
-            f"{env_id}: its action space is unbounded; "
-            "--action-bounds LOW,HIGH sets the range to act in"
+            f"{env_id}: the action space has no bounds; "
+            "set them with --action-bounds LOW,HIGH"
         )
     if np.any(low >= high):
         i = int(np.flatnonzero(low >= high)[0])
         raise ConfigError(
-            f"{env_id}: action {i} has low {low[i]} and high {high[i]}, nothing between"
+            f"{env_id}: action {i} has low = {low[i]} and high = {high[i]}; "
+            "low must be below high"
         )
     return ActionScale(low, high, space.shape)

@@ -19,6 +19,6 @@ def choose_opengl() -> None:
             os.environ["MUJOCO_GL"] = name
             return
     raise ConfigError(
-        "cannot draw: neither EGL nor OSMesa is here; install Debian's libegl1 and "
+        "cannot draw: EGL and OSMesa are missing; install Debian's libegl1 and "
         "libgl1-mesa-dri, or libosmesa6"
     )

@@ -52,8 +52,8 @@ def source_of(env: Any, options: EnvOptions, known_as: str | None = None) -> Sou
     if callable(env):
         return made_by(env, options, known_as)
     raise ConfigError(
-        f"env is a {type(env).__name__}: needs an id, a gymnasium.Env, or a function "
-        "that makes one"
+        f"env is a {type(env).__name__}: must be an id, a gymnasium.Env, or a "
+        "function that makes one"
     )
 
 
@@ -61,7 +61,7 @@ def refuse_vectors(env: Any) -> None:
     if hasattr(env, "num_envs"):
         raise ConfigError(
             f"{type(env).__name__}: holds several environments; pass one of them, or a "
-            "function that makes one (as many as learning needs are made from it)"
+            "function that makes one (learning calls it for each world)"
         )
 
 
@@ -94,12 +94,12 @@ def made_by(
     try:
         one = function(**options.kwargs)
     except Exception as error:
-        raise ConfigError(
-            f"{name}: making one raised {type(error).__name__}: {error}"
-        ) from error
+        raise ConfigError(f"{name}: raised {type(error).__name__}: {error}") from error
     if not isinstance(one, gymnasium.Env):
         refuse_vectors(one)
-        raise ConfigError(f"{name}: makes a {type(one).__name__}, not a gymnasium.Env")
+        raise ConfigError(
+            f"{name}: returned a {type(one).__name__}; must return a gymnasium.Env"
+        )
     limit = time_limit(one)
     one.close()
 
@@ -113,7 +113,9 @@ def held_in(env: gymnasium.Env, options: EnvOptions, known_as: str | None) -> So
     """Make worlds like an object: by its id if that suffices, else by its spec with the
     wrappers, else by copies."""
     if options.kwargs and known_as is None:
-        raise ConfigError("env_kwargs: the environment is already made; pass its id")
+        raise ConfigError(
+            "env_kwargs: has no effect on an environment that is already made; pass its id"
+        )
     alike = None if known_as else registered(env)
     if alike is not None:
         spec_id, kwargs, limit = alike

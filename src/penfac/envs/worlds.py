@@ -175,7 +175,7 @@ class RoboschoolWorlds:
         truncated = self.length[rows] >= self.horizon
         faults = {
             int(i): EnvironmentFault(
-                f"{self.id}: the physics of world {rows[i]} blew up"
+                f"{self.id}: the simulation of world {rows[i]} became non-finite"
             )
             for i in np.flatnonzero(broken)
         }

@@ -31,13 +31,13 @@ def c_name(environment: str) -> str:
 def c_header(policy: Policy, name: str) -> str:
     """Return the whole file."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        rule = "needs letters, digits and _, a letter first, as a C name"
+        rule = "must be a C name: a letter, then letters, digits and _"
         raise ConfigError(f"--name {name}: {rule}")
     kinds = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
     kind = kinds.get(policy.actions.low.dtype)
     if kind is None:
         dtype = policy.actions.low.dtype
-        raise ConfigError(f"--c: actions of {dtype}; needs float32 or float64")
+        raise ConfigError(f"--c: actions of type {dtype}; must be float32 or float64")
     parts = [
         top(policy, name, kind),
         opening(policy, name, kind),

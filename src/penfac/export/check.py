@@ -102,7 +102,7 @@ def compare(act: Act, policy: Policy, what: str) -> Agreement:
         due, found = policy.actions.to_env(unit), act(obs)
         if found.shape != due.shape or found.dtype != due.dtype:
             raise CorruptFile(
-                f"{what}: gives {found.dtype} {found.shape[1:]}, "
+                f"{what}: returns {found.dtype} {found.shape[1:]}, but "
                 f"the policy {due.dtype} {due.shape[1:]}; nothing written"
             )
         apart = difference(policy, found, due)
@@ -114,8 +114,8 @@ def compare(act: Act, policy: Policy, what: str) -> Agreement:
     if wrong.max() > 1:
         k = int(np.argmax(wrong))
         raise CorruptFile(
-            f"{what}: {apart[k]:.1e} of the range from the policy at state "
-            f"{obs[k].tolist()}, at most {MOST:.0e} is due; nothing written"
+            f"{what}: differs from the policy by {apart[k]:.1e} of the range at state "
+            f"{obs[k].tolist()}, more than {MOST:.0e}; nothing written"
         )
     return Agreement(float(apart[settled].max(initial=0)), len(obs), int(settled.sum()))
 
@@ -137,4 +137,6 @@ def refuse_unless_nan(act: Act, policy: Policy, what: str) -> None:
     for k, value in enumerate((np.nan, np.inf, -np.inf)):
         broken[k * n + np.arange(n), np.arange(n)] = value
     if not np.isnan(act(broken)).all():
-        raise CorruptFile(f"{what}: acts on a NaN or an infinity; nothing written")
+        raise CorruptFile(
+            f"{what}: must return NaN for a NaN or an infinity; nothing written"
+        )

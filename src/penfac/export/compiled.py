@@ -56,7 +56,7 @@ def library(header: str, name: str, policy: Policy) -> Iterator[Any]:
             argv, cwd=home, capture_output=True, text=True, errors="replace"
         )
         if done.returncode != 0:
-            first = next(iter(done.stderr.strip().splitlines()), "no word why")
+            first = next(iter(done.stderr.strip().splitlines()), "no message")
             raise CorruptFile(f"--c: does not compile ({first}); nothing written")
         yield ctypes.CDLL(str(home / "policy.so"))
 

@@ -26,7 +26,9 @@ def onnx_bytes(policy: Policy) -> bytes:
     w, shape = policy.weights, policy.actions.shape
     dtype = policy.actions.low.dtype
     if dtype not in (np.float32, np.float64):
-        raise ConfigError(f"--onnx: actions of {dtype}; needs float32 or float64")
+        raise ConfigError(
+            f"--onnx: actions of type {dtype}; must be float32 or float64"
+        )
     graph = Graph(onnx)
     bad = unusable(graph)
     x = normalised(graph, policy) if w.tiling is None else tiled(graph, policy, bad)
@@ -60,7 +62,9 @@ def open_session(data: bytes) -> Any:
             data, options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:
-        raise CorruptFile(f"--onnx: onnxruntime does not take it ({error})") from None
+        raise CorruptFile(
+            f"--onnx: onnxruntime refuses the file ({error}); nothing written"
+        ) from None
 
 
 def needed(name: str) -> Any:
@@ -69,7 +73,9 @@ def needed(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise ConfigError('--onnx: needs pip install "penfac[onnx]"') from None
+        raise ConfigError(
+            '--onnx: {name} is missing; pip install "penfac[onnx]"'
+        ) from None
 
 
 class Graph:

@@ -112,16 +112,18 @@ def drawn_from(algo: Algorithm, search: Search) -> spaces.Space:
 
 def check(search: Search, request: Request) -> None:
     if search.configs < 2:
-        raise ConfigError(f"--configs {search.configs}: needs at least 2")
+        raise ConfigError(f"--configs {search.configs}: must be at least 2")
     most = int(math.log2(search.configs))
     if not 0 <= search.halvings <= most:
-        raise ConfigError(f"--halvings {search.halvings}: needs 0 to {most}")
+        raise ConfigError(f"--halvings {search.halvings}: must be 0 to {most}")
     if request.steps < 2**search.halvings:
-        raise ConfigError(f"--steps {request.steps}: too few to be halved so often")
+        raise ConfigError(
+            f"--steps {request.steps}: must be at least {2**search.halvings}, to be halved"
+        )
     if search.seed < 0:
-        raise ConfigError(f"--draw {search.seed}: needs at least 0")
+        raise ConfigError(f"--draw {search.seed}: must be at least 0")
     if search.processes is not None and search.processes < 1:
-        raise ConfigError(f"--processes {search.processes}: needs at least 1")
+        raise ConfigError(f"--processes {search.processes}: must be at least 1")
 
 
 def resume(folder: Path, limits: Limits, listener: Listener) -> Found:

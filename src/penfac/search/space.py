@@ -34,9 +34,9 @@ def space(algo: Algorithm, name: str) -> Space:
         except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"--space {name}: {error}") from None
     else:
-        raise ConfigError(f"--space {name}: is default, paper, or a .toml file")
+        raise ConfigError(f"--space {name}: must be default, paper, or a .toml file")
     if not found:
-        raise ConfigError(f"--space {name}: holds no setting of {algo.name}")
+        raise ConfigError(f"--space {name}: has no setting of {algo.name}")
     check(algo, name, found)
     return found
 
@@ -52,7 +52,9 @@ def paper_space(algo: Algorithm) -> Space:
                 found[setting] = [*found.get(setting, []), *tried]
     found = {key: unique(values) for key, values in found.items()}
     if not found:
-        raise ConfigError(f"--space paper: it searched nothing of {algo.name}")
+        raise ConfigError(
+            f"--space paper: the paper searched no setting of {algo.name}; use --space default"
+        )
     return found
 
 
@@ -67,12 +69,14 @@ def check(algo: Algorithm, name: str, space: Space) -> None:
             raise unknown_key(key, known)
         if key in algo.overrides:
             fixed = algo.overrides[key]
-            raise ConfigError(f"--space {name}: {algo.name} has {key} = {fixed}")
+            raise ConfigError(
+                f"--space {name}: {key} is fixed to {fixed} in {algo.name}; leave it out"
+            )
         if isinstance(values, list) and values:
             continue
         if not is_interval(values):
             raise ConfigError(
-                f"--space {name}: {key} needs a list of choices, {{ log = [low, high] }} "
+                f"--space {name}: {key} must be a list of choices, {{ log = [low, high] }} "
                 "or { uniform = [low, high] }"
             )
 
@@ -108,7 +112,7 @@ def draw(
             found.append(cfg)
     if len(found) < count:
         raise ConfigError(
-            f"--configs {count}: the space holds {len(found)} different ones"
+            f"--configs {count}: must be at most {len(found)}, the size of the space"
         )
     names = [f.name for f in fields(algo.config)]
     return [{name: getattr(cfg, name) for name in names} for cfg in found]

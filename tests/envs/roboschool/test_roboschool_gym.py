@@ -141,9 +141,9 @@ def test_a_seed_names_an_episode_and_going_on_draws_others():
     [
         (np.full(3, np.nan), "the action is not finite"),
         (np.array([0, np.inf, 0]), "the action is not finite"),
-        (np.zeros(2), r"an action of shape \(2,\), needs \(3,\)"),
-        (np.zeros((1, 3)), r"an action of shape \(1, 3\), needs \(3,\)"),
-        (0.0, r"an action of shape \(\), needs \(3,\)"),
+        (np.zeros(2), r"an action of shape \(2,\); must have shape \(3,\)"),
+        (np.zeros((1, 3)), r"an action of shape \(1, 3\); must have shape \(3,\)"),
+        (0.0, r"an action of shape \(\); must have shape \(3,\)"),
     ],
 )
 def test_an_action_that_is_none_is_refused(action, complaint):
@@ -163,7 +163,7 @@ def test_an_action_that_is_none_is_refused_by_many():
     one_bad = np.array([[0, 0, 0], [0, np.nan, 0]])
     with pytest.raises(ValueError, match=r"^Hopper: the action is not finite"):
         env.step(one_bad)
-    with pytest.raises(ValueError, match=r"shape \(3, 3\), needs \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"shape \(3, 3\); must have shape \(2, 3\)"):
         env.step(np.zeros((3, 3)))
     env.close()
 
@@ -441,7 +441,7 @@ def test_without_opengl_one_line_says_what_to_install(monkeypatch):
 @pytest.mark.parametrize("kind", [RoboschoolEnv, RoboschoolVectorEnv])
 def test_other_ways_to_draw_are_refused(kind):
     """And without one there is no picture."""
-    with pytest.raises(ValueError, match="render_mode ansi: is rgb_array or none"):
+    with pytest.raises(ValueError, match="render_mode ansi: must be rgb_array or none"):
         kind("Hopper", render_mode="ansi")
     env = kind("Hopper")
     env.reset(seed=0)

@@ -25,9 +25,11 @@ def checked(action: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     """Actions as numbers; a NaN would pass the clip and blow up the world."""
     action = np.asarray(action, np.float32)
     if action.shape != shape:
-        raise ValueError(f"{name}: an action of shape {action.shape}, needs {shape}")
+        raise ValueError(
+            f"{name}: an action of shape {action.shape}; must have shape {shape}"
+        )
     if not np.isfinite(action).all():
-        raise ValueError(f"{name}: the action is not finite: {action}")
+        raise ValueError(f"{name}: action {action}: must be finite")
     return action
 
 
@@ -46,7 +48,7 @@ class RoboschoolEnv(gymnasium.Env):
         width: int = 480, height: int = 360,
     ):  # fmt: skip
         if render_mode not in (None, "rgb_array"):
-            raise ValueError(f"render_mode {render_mode}: is rgb_array or none")
+            raise ValueError(f"render_mode {render_mode}: must be rgb_array or none")
         hear_mujoco()
         self.name, self.render_mode = task, render_mode
         self.task = make_task(task, rules)
@@ -68,7 +70,7 @@ class RoboschoolEnv(gymnasium.Env):
         self.worlds, moment, broken = self.engine.step(self.worlds, action[None])
         if broken[0]:
             self.worlds = None
-            raise EnvironmentFault(f"{self.name}: the physics blew up")
+            raise EnvironmentFault(f"{self.name}: the simulation became non-finite")
         terms = {name: float(x[0]) for name, x in reward_terms(moment).items()}
         return (
             moment.obs[0], float(moment.reward[0]), bool(moment.terminated[0]), False, terms

@@ -46,7 +46,7 @@ class Picture:
             self.viewer = OffScreenViewer(self.machine.model, self.data, *self.size)
         except Exception as error:
             raise ConfigError(
-                f"cannot draw: OpenGL says {error}; MUJOCO_GL chooses glfw, egl or osmesa"
+                f"cannot draw: OpenGL failed ({error}); set MUJOCO_GL to glfw, egl or osmesa"
             ) from error
         return self.viewer
 

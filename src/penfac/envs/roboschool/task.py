@@ -439,7 +439,7 @@ def make_task(
 ) -> Task:
     """A task by name: `Hopper`, `InvertedPendulumSwingup`, ..."""
     if rules not in RULES:
-        raise ValueError(f"rules {rules}: are {' or '.join(RULES)}")
+        raise ValueError(f"rules = {rules}: must be {' or '.join(RULES)}")
     if name in PENDULUMS:
         physics = physics or Physics(sub_step=CONTROL_STEP)
         return PendulumTask(build(PENDULUM, physics), PENDULUMS[name])

@@ -36,9 +36,9 @@ class RoboschoolVectorEnv(VectorEnv):
         height: int = 360,
     ):
         if render_mode not in (None, "rgb_array"):
-            raise ValueError(f"render_mode {render_mode}: is rgb_array or none")
+            raise ValueError(f"render_mode {render_mode}: must be rgb_array or none")
         if num_envs < 1:
-            raise ValueError(f"num_envs {num_envs}: needs at least 1")
+            raise ValueError(f"num_envs {num_envs}: must be at least 1")
         hear_mujoco()
         self.name, self.render_mode, self.num_envs = task, render_mode, num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
@@ -64,7 +64,7 @@ class RoboschoolVectorEnv(VectorEnv):
         mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, bool)))
         if mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
             raise ValueError(
-                f"{self.name}: reset_mask needs {self.num_envs} booleans, not all false"
+                f"{self.name}: reset_mask must hold {self.num_envs} booleans, not all false"
             )
         if self.worlds is None and not mask.all():
             raise gymnasium.error.ResetNeeded(f"{self.name}: reset all worlds first")
@@ -72,7 +72,7 @@ class RoboschoolVectorEnv(VectorEnv):
             seed = [int(seed) + k for k in range(self.num_envs)]
         if seed is not None and len(seed) != self.num_envs:
             raise ValueError(
-                f"{self.name}: {len(seed)} seeds for {self.num_envs} worlds"
+                f"{self.name}: {len(seed)} seeds; must be {self.num_envs}, one a world"
             )
         for k, own in enumerate(seed or []):
             if own is not None and mask[k]:
@@ -132,7 +132,8 @@ class RoboschoolVectorEnv(VectorEnv):
             worlds = rows[broken]
             self.ended[worlds] = True  # the others stand where they stood
             raise EnvironmentFault(
-                f"{self.name}: the physics of world {', '.join(map(str, worlds))} blew up"
+                f"{self.name}: the simulation of world {', '.join(map(str, worlds))} "
+                "became non-finite"
             )
         self.worlds.put(rows, after)
         return moment
