@@ -126,7 +126,7 @@ WRONG = {
     "a value": (lambda: small(lam=2.0), "lam = 2.0: must be at least 0"),
     "an id": (lambda: penfac.PeNFAC("Pendlum-v1"), "no such environment; nearest: Pend"),
     "a preset": (lambda: small(preset="tunde"), "preset tunde: is one of"),
-    "a seed": (lambda: small(seed=-1), "seed -1: needs 0 to"),
+    "a seed": (lambda: small(seed=-1), "seed -1: must be 0 to"),
     "no seed": (lambda: small(seed=None), "seed None: must be a whole number"),
     "a place": (lambda: small(on="gpu"), "on gpu: is auto, cpu or device"),
     "a name": (lambda: small(name="a/b"), "name a/b: must be a plain folder name"),

@@ -398,7 +398,7 @@ def test_tiles_lie_over_the_box_that_is_given(make):
     made = make(**TILES, tile_box=(-1.0, 2.0, 0.0, 4.0, -7.0, 7.0))
     assert made.plan.tiling.low == (-1.0, 0.0, -7.0)
     assert made.plan.tiling.high == (2.0, 4.0, 7.0)
-    with pytest.raises(ConfigError, match="3 components, needs 6 numbers"):
+    with pytest.raises(ConfigError, match="3 components, so it must hold 6 numbers"):
         make(**TILES, tile_box=(-1.0, 2.0))
 
 

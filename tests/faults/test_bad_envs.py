@@ -254,7 +254,7 @@ REFUSED = {
     "Discrete": ("Discrete", "need a Box"),
     "MultiDiscrete": ("MultiDiscrete", "need a Box"),
     "IntActions": ("Box of int32", "need a Box of floats"),
-    "Unbounded": ("unbounded", "--action-bounds LOW,HIGH"),
+    "Unbounded": ("no bounds", "--action-bounds LOW,HIGH"),
     "HalfBounded": ("unbounded", "--action-bounds LOW,HIGH"),
     "NoRoom": ("action 1 has low = 2.0 and high = 2.0", "low must be below high"),
     "NanBounds": ("bounds of its actions", "must not be NaN"),

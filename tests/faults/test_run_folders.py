@@ -58,7 +58,7 @@ def test_a_name_that_exists_is_6(finished):
     before = (finished / "progress.csv").read_bytes()
     result = train("Plain")
     assert result.code == 6
-    assert "runs/penfac/test is already there" in result.line
+    assert "runs/penfac/test: exists" in result.line
     assert "penfac resume" in result.line
     assert (finished / "progress.csv").read_bytes() == before
 
@@ -282,15 +282,15 @@ def spoil_format(arrays, meta):
 
 
 SPOILED = {
-    spoil_nan: f"{BIAS} holds a non-finite number",
+    spoil_nan: f"{BIAS} has a non-finite number",
     spoil_missing: f"{BIAS} is not in the file",
     spoil_extra: "state.actor.layers.7.1 is not in the config",
     spoil_shape: f"{BIAS}: file float32(5,), config float32(4,)",
     spoil_dtype: f"{BIAS}: file float64(4,), config float32(4,)",
-    spoil_counters: "not one of ours",
-    spoil_identity: "not one of ours",
-    spoil_marks: "not one of ours",
-    spoil_format: "written in format 2, we read up to 1",
+    spoil_counters: "not from penfac",
+    spoil_identity: "not from penfac",
+    spoil_marks: "not from penfac",
+    spoil_format: "has format 2; this penfac reads up to 1",
 }
 
 
@@ -333,7 +333,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(finished):
     result = command("resume", finished)
     assert result.code == 0
     assert "# skipped a damaged checkpoint" in result.out
-    assert "truncated, expected" in result.out
+    assert "is truncated, has" in result.out
     same_end(finished, RUN.parent / "whole")
 
 

@@ -47,9 +47,9 @@ def test_a_condition_is_understood():
 @pytest.mark.parametrize(
     ("claim", "why"),
     [
-        (Claim("w", ("a above c",)), "c is no arm; there are a, b"),
+        (Claim("w", ("a above c",)), "c is not an arm; the arms are a, b"),
         (Claim("w", ("a above b",), measure="best"), "measure 'best'"),
-        (Claim("w", ()), "compares nothing"),
+        (Claim("w", ()), "must compare two arms"),
         (Claim("w", ("a above b",), margin=0.0), "margin 0.0"),
     ],
 )

@@ -179,7 +179,7 @@ def refused(*argv: object, code: int = 2) -> str:
         (["run", "none.toml"], "none.toml"),
         (["run", "none.py"], "none.py"),
         (["show", "."], "must be a name from `penfac study list`"),
-        (["run", "fig1", "--fidelity=x"], "--fidelity x: is authors or tuned"),
+        (["run", "fig1", "--fidelity=x"], "--fidelity x: must be authors or tuned"),
         (["show", "fig1", "--fidelity="], "--fidelity"),
         (["run"], "Missing argument"),
         (["walk"], "No such command"),
@@ -224,7 +224,7 @@ def test_words_that_cannot_be_meant_are_refused(words, why, mine):
     ("change", "why"),
     [
         (("wide above narrow", "wide above wider"), "wider is no arm"),
-        (("seeds = 2", "seedz = 2"), "seedz: no such word here; did you mean seeds"),
+        (("seeds = 2", "seedz = 2"), "seedz: no such key; did you mean seeds"),
         (("sigma = 0.4", "sigmo = 0.4"), "arm wide on penfac/LQR-v0"),
         (("[arms.narrow]", "[arms.wide]"), "mine.toml"),
         (("steps = 200", "steps = inf"), "steps = inf"),
@@ -245,7 +245,7 @@ def test_words_that_cannot_be_meant_are_refused(words, why, mine):
         (('words = "Wide is better."', 'margin = "a"'), "margin a"),
         (('words = "Wide is better."', "measure = []"), "measure []"),
         (('compare = "wide above narrow"', "compare = 7"), "compare = 7"),
-        (('compare = "wide above narrow"', "compare = []"), "compares nothing"),
+        (('compare = "wide above narrow"', "compare = []"), "must compare two arms"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_meant_is_refused(change, why, mine):

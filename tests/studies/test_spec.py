@@ -68,25 +68,25 @@ def test_a_python_file_may_leave_a_table_or_a_study(tmp_path):
     ("change", "why"),
     [
         (("[arms.ppo]", "[arms.wide]"), "mine.toml"),  # TOML itself knows
-        (("seeds = 5", "seedz = 5"), "seedz: no such word here; did you mean seeds"),
-        (("steps = 1e4", "steps = 1.5"), "steps = 1.5: needs a whole number"),
+        (("seeds = 5", "seedz = 5"), "seedz: no such key; did you mean seeds"),
+        (("steps = 1e4", "steps = 1.5"), "steps = 1.5: must be a whole number"),
         (("steps = 1e4", 'steps = "many"'), "steps = 'many'"),
         (("[arms.wide]", "[arms.seed-1]"), "arm 'seed-1'"),
         (("[arms.wide]", '[arms."a b"]'), "arm 'a b'"),
-        (('algo = "ppo"', 'algo = "ppoo"'), "ppoo is no algorithm; did you mean ppo"),
-        (("wide above ppo", "wide above poo"), "poo is no arm"),
+        (('algo = "ppo"', 'algo = "ppoo"'), "ppoo is not an algorithm; did you mean ppo"),
+        (("wide above ppo", "wide above poo"), "poo is not an arm"),
         (("wide above ppo", "wide > ppo"), "a above b"),
-        (("wide above ppo", "wide above wide[sampled]"), "penfac is judged by mean"),
+        (("wide above ppo", "wide above wide[sampled]"), "must be mean for penfac"),
         (('measure = "early"', 'measure = "best"'), "measure 'best'"),
         (('measure = "early"', 'measured = "early"'), "measured: no such word"),
         (('measure = "early"', 'envs = "other"'), "other is not in envs"),
-        (('envs = ["penfac/LQR-v0"]', "envs = []"), "needs arms and envs"),
-        (('envs = ["penfac/LQR-v0"]', 'envs = ["a", "a"]'), "two environments are named a"),
+        (('envs = ["penfac/LQR-v0"]', "envs = []"), "must have arms and envs"),
+        (('envs = ["penfac/LQR-v0"]', 'envs = ["a", "a"]'), "environment a: must be there once"),
         (('measure = "early"', 'measure = "early, best"'), "measure 'best'"),
-        (('measure = "early"', 'needs = "ppo beta"'), "write `arm: column above bound`"),
-        (('measure = "early"', 'needs = "poo: beta above 1"'), "poo is no arm"),
-        (('measure = "early"', 'changes = [["a"]]'), "needs pairs of environments"),
-        (('measure = "early"', 'changes = 1'), "needs a list of pairs"),
+        (('measure = "early"', 'needs = "ppo beta"'), "must be `arm: column above bound`"),
+        (('measure = "early"', 'needs = "poo: beta above 1"'), "poo is not an arm"),
+        (('measure = "early"', 'changes = [["a"]]'), "must be pairs of environments"),
+        (('measure = "early"', 'changes = 1'), "must be a list of pairs"),
         (('measure = "early"', 'changes = [["penfac/LQR-v0", "b"]]'), "b is not in envs"),
         (("[[claims]]", "[claims]"), "write \\[\\[claims\\]\\]"),
     ],
@@ -98,7 +98,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path, change, why):
 
 
 def test_two_arms_of_one_name_are_refused():
-    with pytest.raises(ConfigError, match="two arms are named a"):
+    with pytest.raises(ConfigError, match="arm a: must be there once"):
         spec.check(Study("s", "t", (Arm("a"), Arm("a", "ppo")), ("e",)))
 
 
@@ -214,7 +214,7 @@ def test_the_sentence_on_spg_is_judged_by_updates_at_every_time_step(fidelity):
     ("name", "fidelity", "why"),
     [
         ("fig9", "authors", "no such study; did you mean fig"),
-        ("fig1", "author", "--fidelity author: is authors or tuned"),
+        ("fig1", "author", "--fidelity author: must be authors or tuned"),
     ],
 )
 def test_an_unknown_study_is_refused(name, fidelity, why):

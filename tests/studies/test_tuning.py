@@ -118,11 +118,11 @@ def test_arms_named_are_searched_beside_what_was_found(tmp_path, space):
 @pytest.mark.slow
 def test_a_search_of_another_budget_is_not_gone_on_with(tmp_path, space):
     tune(tmp_path, space, [], only=("wide",))
-    with pytest.raises(ConfigError, match="was begun with halvings 0, not 1"):
+    with pytest.raises(ConfigError, match="was started with halvings 0, not 1"):
         tune(tmp_path, space, [], halvings=1, only=("wide",))
     other = tmp_path / "other.toml"
     other.write_text("lam = [0.5, 0.9]\n")
-    with pytest.raises(ConfigError, match="was begun with space"):
+    with pytest.raises(ConfigError, match="was started with space"):
         tune(tmp_path, str(other), [], only=("wide",))
 
 
@@ -147,8 +147,8 @@ def test_settings_by_environment_are_part_of_what_a_study_is():
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        ({"other": {}}, "name other, which it has not"),
-        ({LQR: {"tall": {}}}, "name tall, which is no arm"),
+        ({"other": {}}, "has no environment other"),
+        ({LQR: {"tall": {}}}, "has no arm tall"),
     ],
 )
 def test_settings_of_another_study_are_refused(table, why):

@@ -92,7 +92,7 @@ def box(cfg: Config, spec: EnvSpec) -> tuple[tuple[float, ...], tuple[float, ...
         if len(cfg.tile_box) != 2 * spec.obs_dim:
             raise ConfigError(
                 f"tile_box = {list(cfg.tile_box)}: {spec.id} has {spec.obs_dim} "
-                f"components, needs {2 * spec.obs_dim} numbers"
+                f"components, so it must hold {2 * spec.obs_dim} numbers"
             )
         return cfg.tile_box[::2], cfg.tile_box[1::2]
     nothing = np.full(spec.obs_dim, np.nan)

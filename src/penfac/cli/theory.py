@@ -57,10 +57,9 @@ def find_statement(name: str) -> Any:
     from penfac.theory.statements import STATEMENTS
 
     if name not in STATEMENTS:
-        close = nearest(name, STATEMENTS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(name, STATEMENTS)
         raise ConfigError(
-            f"{name}: no such statement{hint} (`penfac theory` lists them all)"
+            f"{name}: no such statement{hint} (`penfac theory` lists all)"
         )
     return STATEMENTS[name]
 

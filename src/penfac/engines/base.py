@@ -148,16 +148,16 @@ def unflatten(template: Any, arrays: Arrays, prefix: str) -> Any:
     wanted = {prefix + _name(path): leaf for path, leaf in leaves}
     for key in wanted.keys() ^ found.keys():
         where = "the file" if key in wanted else "the config"
-        raise CorruptFile(f"checkpoint: {key} is not in {where}")
+        raise CorruptFile(f"checkpoint: {key} is missing in {where}")
     for key, leaf in wanted.items():
         array = found[key]
         if array.shape != np.shape(leaf) or array.dtype != leaf.dtype:
             raise CorruptFile(
-                f"checkpoint: {key}: file {array.dtype}{array.shape}, "
-                f"config {leaf.dtype}{np.shape(leaf)}"
+                f"checkpoint: {key} is {array.dtype}{array.shape}, must be "
+                f"{leaf.dtype}{np.shape(leaf)} for this config"
             )
         if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
-            raise CorruptFile(f"checkpoint: {key} holds a non-finite number")
+            raise CorruptFile(f"checkpoint: {key} has a non-finite number")
     return jax.tree.unflatten(structure, [found[key] for key in wanted])
 
 
@@ -172,7 +172,7 @@ def diverged(state: Any, metrics: Any, update: int) -> Divergence:
             if leaf.dtype.kind == "f" and not np.all(np.isfinite(leaf)):
                 return Divergence(
                     f"{name.lstrip('.')} became non-finite in update {update}; the last "
-                    "good checkpoint is kept (a smaller actor_lr or critic_lr helps)"
+                    "good checkpoint is kept; use a smaller actor_lr or critic_lr"
                 )
     return Divergence(f"update {update} became non-finite")
 

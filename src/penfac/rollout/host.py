@@ -52,8 +52,8 @@ def finite(action: np.ndarray) -> np.ndarray:
     """Weights that are finite but huge: no environment is to blame for what follows."""
     if not finite_sum(action):
         raise Divergence(
-            "an action became non-finite, the actor's weights are too large; the last "
-            "good checkpoint is kept (a smaller actor_lr helps)"
+            "an action became non-finite, as the actor's weights are too large; the "
+            "last good checkpoint is kept; use a smaller actor_lr"
         )
     return action
 
@@ -150,7 +150,7 @@ class HostWorlds:
         batch = rows.by_world()
         if len(batch.reward) == 0:
             raise EnvironmentFault(
-                f"{self.id}: every episode of a batch broke, nothing is left to learn from"
+                f"{self.id}: every episode of a batch failed, so there is nothing to learn from"
             )
         return batch, stats._replace(terms=rows.mean_terms()), next_episode
 
@@ -186,9 +186,9 @@ class HostWorlds:
             offset += length
             if not np.array_equal(self.obs[w], running.obs[w]):
                 raise EnvironmentFault(
-                    f"{self.id}: episode {episode} played again with the same seed and "
-                    "actions did not lead to the same state, so this run cannot be "
-                    "resumed exactly; use collect=episodes with this environment"
+                    f"{self.id}: episode {episode}, repeated with its seed and actions, led to "
+                    "another state, so this run cannot be resumed exactly; use "
+                    "collect=episodes with this environment"
                 )
         self.drift = drift
 

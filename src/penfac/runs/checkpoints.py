@@ -57,20 +57,22 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]
         sealed = seal(meta)
         data = (folder / "state.safetensors").read_bytes()
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise CorruptFile(f"{folder}: incomplete or not ours") from None
+        raise CorruptFile(f"{folder}: is incomplete or not from penfac") from None
     if not isinstance(version, int) or version > FORMAT:
         raise CorruptFile(
-            f"{folder}: written in format {version}, we read up to {FORMAT}"
+            f"{folder}: has format {version}; this penfac reads up to {FORMAT}"
         )
     if meta.get("seal") != sealed:
-        raise CorruptFile(f"{folder}: the sha256 of state.json does not match")
-    if len(data) != size:
         raise CorruptFile(
-            f"{folder}: truncated, expected {size} bytes, got {len(data)}"
+            f"{folder}: is damaged (the sha256 of state.json does not match)"
         )
+    if len(data) != size:
+        raise CorruptFile(f"{folder}: is truncated, has {len(data)} bytes of {size}")
     if hashlib.sha256(data).hexdigest() != digest:
-        raise CorruptFile(f"{folder}: the sha256 of state.safetensors does not match")
+        raise CorruptFile(
+            f"{folder}: is damaged (the sha256 of state.safetensors does not match)"
+        )
     try:
         return tensors_from_bytes(data), meta
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise CorruptFile(f"{folder}: not a safetensors file ({error})") from None
+        raise CorruptFile(f"{folder}: has no safetensors file ({error})") from None

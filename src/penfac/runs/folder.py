@@ -73,8 +73,8 @@ def create_folder(out: Path, algo: str, env_id: str, name: str | None) -> Path:
                 (parent / name).mkdir()
             except FileExistsError:
                 raise RunFolderBusy(
-                    f"{parent / name} is already there; choose another --name, "
-                    "or go on with `penfac resume`"
+                    f"{parent / name}: exists; choose another --name, "
+                    "or continue it with `penfac resume`"
                 ) from None
             return parent / name
         stem = re.sub(r"[^A-Za-z0-9.-]+", "-", env_id)
@@ -212,7 +212,7 @@ class RunFolder:
             data = path.read_bytes()[: mark["bytes"]] if path.exists() else b""
             if hashlib.sha256(data).hexdigest() != mark["sha256"]:
                 raise CorruptFile(
-                    f"{path}: is not what the checkpoint remembers (edited or cut off?)"
+                    f"{path}: differs from its checkpoint; was it edited or cut?"
                 )
             if path.exists():
                 with storage(self.path):
@@ -329,7 +329,7 @@ def read_config(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise ConfigError(f"{path}: no such run folder")
     if not file.is_file():
-        raise ConfigError(f"{path}: not a run folder (it has no config.json)")
+        raise ConfigError(f"{path}: is not a run folder (it has no config.json)")
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
         version = document["format"]
@@ -337,8 +337,8 @@ def read_config(path: Path) -> dict[str, Any]:
         raise CorruptFile(f"{file}: is not a config that penfac wrote") from None
     if not isinstance(version, int) or version > FORMAT:
         raise CorruptFile(
-            f"{file}: written in format {version} by penfac {document.get('penfac')}, "
-            f"this one reads up to {FORMAT}"
+            f"{file}: has format {version}, of penfac {document.get('penfac')}; "
+            f"this penfac reads up to {FORMAT}"
         )
     return document
 

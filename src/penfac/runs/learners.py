@@ -69,7 +69,7 @@ def one_of(folder: Path, document: Document, seed: int | None) -> Learner:
     """A learner by its seed; the first if none is named."""
     if "arms" in document:
         listed = ", ".join(document["arms"])
-        raise ConfigError(f"{folder}: has arms, name one of {listed} in it")
+        raise ConfigError(f"{folder}: has the arms {listed}; give the folder of one")
     seeds: list[int] = document["seeds"]
     chosen = seeds[0] if seed is None else seed
     if chosen not in seeds:

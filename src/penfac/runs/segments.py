@@ -61,11 +61,11 @@ def load(home: Path, listing: Listing, capacity: int) -> dict[str, np.ndarray]:
         except OSError as error:
             raise CorruptFile(f"{path}: {error.strerror}") from None
         if hashlib.sha256(data).hexdigest() != segment["sha256"]:
-            raise CorruptFile(f"{path}: the sha256 does not match")
+            raise CorruptFile(f"{path}: is damaged (the sha256 does not match)")
         try:
             tensors = tensors_from_bytes(data)
         except (SafetensorError, ValueError) as error:
-            raise CorruptFile(f"{path}: not a safetensors file ({error})") from None
+            raise CorruptFile(f"{path}: is not a safetensors file ({error})") from None
         place = np.arange(segment["first"], segment["first"] + segment["rows"])
         for name, rows in tensors.items():
             if ROWS + name not in ring:

@@ -134,4 +134,6 @@ class Config:
                 "2, or the noise grows without end"
             )
         if self.collect == "episodes" and self.rounds > 1:
-            raise ConfigError(f"rounds = {self.rounds}: needs collect = steps")
+            raise ConfigError(
+                f"rounds = {self.rounds}: must be 1 with collect = episodes; set collect=steps"
+            )

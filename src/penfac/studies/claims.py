@@ -105,7 +105,7 @@ def parse(text: str) -> Comparison:
             pairs = zip(words[::2], words[1::2], strict=True)
             return Comparison(line, kind, tuple(Side(a, m or "mean") for a, m in pairs))
     raise ConfigError(
-        f"{text!r}: write `a above b`, `a not below b`, `a level with b`, "
+        f"{text!r}: must be `a above b`, `a not below b`, `a level with b`, "
         "`a learns nothing` or `a - b above c - d`"
     )
 
@@ -115,7 +115,8 @@ def parse_need(text: str) -> Need:
     found = re.fullmatch(NEED, line)
     if found is None:
         raise ConfigError(
-            f"{text!r}: write `arm: column above bound`, as `penfac: beta above beta_min`"
+            f"{text!r}: must be `arm: column above bound`, such as "
+            "`penfac: beta above beta_min`"
         )
     return Need(line, *found.groups())
 
@@ -123,22 +124,26 @@ def parse_need(text: str) -> Need:
 def check(claim: Claim, arms: set[str]) -> None:
     """Refuse what names no arm of the study, or no measure."""
     if not isinstance(claim.words, str) or not isinstance(claim.where, str):
-        raise ConfigError(f"claim {claim.words!r}: its words need to be text")
+        raise ConfigError(f"claim {claim.words!r}: words must be text")
     if not isinstance(claim.measure, str):
-        raise ConfigError(f"measure {claim.measure!r}: needs text")
+        raise ConfigError(f"measure {claim.measure!r}: must be text")
     for measure in claim.measures:
         if measure not in MEASURES:
             listed = ", ".join(MEASURES)
-            raise ConfigError(f"measure {measure!r}: is one of {listed}")
+            raise ConfigError(f"measure {measure!r}: must be one of {listed}")
     if not claim.compare:
-        raise ConfigError(f"{claim.words!r}: compares nothing")
+        raise ConfigError(f"{claim.words!r}: must compare two arms")
     if not isinstance(claim.margin, int | float) or not 0 < claim.margin < 10:
-        raise ConfigError(f"margin {claim.margin}: in standard deviations, above 0")
+        raise ConfigError(
+            f"margin {claim.margin}: must be above 0 (in standard deviations)"
+        )
     named = [(c.text, side.arm) for c in claim.comparisons for side in c.sides]
     for text, arm in named + [(need.text, need.arm) for need in claim.conditions]:
         if arm not in arms:
             listed = ", ".join(sorted(arms))
-            raise ConfigError(f"{text!r}: {arm} is no arm; there are {listed}")
+            raise ConfigError(f"{text!r}: {arm} is not an arm; the arms are {listed}")
     for comparison in claim.comparisons if claim.changes else ():
         if len(comparison.sides) != 2:
-            raise ConfigError(f"{comparison.text!r}: changes compare two arms")
+            raise ConfigError(
+                f"{comparison.text!r}: with changes, must compare two arms"
+            )

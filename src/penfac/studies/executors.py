@@ -76,7 +76,7 @@ def with_retries(
 
 def check_ray() -> None:
     if importlib.util.find_spec("ray") is None:
-        raise ConfigError('--on ray: needs pip install "penfac[ray]"')
+        raise ConfigError('--on ray: Ray is missing; pip install "penfac[ray]"')
 
 
 def check_address(address: str | None) -> None:

@@ -51,7 +51,7 @@ class Made(NamedTuple):
 def claims_page(results: Path) -> str:
     """The table as Markdown, a row a claim."""
     if not results.is_dir():
-        raise ConfigError(f"{results}: no such folder; give the one that holds reports")
+        raise ConfigError(f"{results}: no such folder; give the folder of the reports")
     head = ["the paper says", "where", "study", "compared", *FIDELITIES]
     rows = [row for name in PAPER for row in study_rows(name, results)]
     lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]

@@ -295,12 +295,12 @@ PAPER: dict[str, Callable[[str], Study]] = {
 
 def paper_study(name: str, fidelity: str) -> Study:
     if fidelity not in FIDELITIES:
-        raise ConfigError(f"--fidelity {fidelity}: is {' or '.join(FIDELITIES)}")
+        raise ConfigError(f"--fidelity {fidelity}: must be {' or '.join(FIDELITIES)}")
     if name not in PAPER:
         close = nearest(name, PAPER, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         listed = ", ".join(PAPER)
         raise ConfigError(
-            f"{name}: no such study{hint} (there are {listed}, or name a .toml or .py file)"
+            f"{name}: no such study{hint} (there are {listed}; or give a .toml or .py file)"
         )
     return check(PAPER[name](fidelity))

@@ -69,14 +69,14 @@ def make_document(
 def read_document(folder: Path) -> dict[str, Any]:
     file = folder / FILE
     if not file.is_file():
-        raise ConfigError(f"{folder}: not a study folder (it has no {FILE})")
+        raise ConfigError(f"{folder}: is not a study folder (it has no {FILE})")
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
         version = document["format"]
         if type(version) is int and version > FORMAT:
             raise CorruptFile(
-                f"{file}: written in format {version} by penfac "
-                f"{document.get('penfac')}, this one reads up to {FORMAT}"
+                f"{file}: has format {version}, of penfac {document.get('penfac')}; "
+                f"this penfac reads up to {FORMAT}"
             )
         check_kinds(document)
         spec.of_table(document["study"])
@@ -121,7 +121,9 @@ def agreed(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
     if (folder / FILE).exists():
         document = joined(folder, read_document(folder), document)
     elif folder.exists() and not unused(folder):
-        raise RunFolderBusy(f"{folder}: is there and holds no study; choose --name")
+        raise RunFolderBusy(
+            f"{folder}: exists and is not a study; choose another --name"
+        )
     groups(folder, document)
     return document
 
@@ -140,11 +142,14 @@ def joined(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> dict[str, 
     if changed:
         short = [text if len(text) < 120 else text.split(":")[0] for text in changed]
         raise ConfigError(
-            f"{folder}: holds another study ({'; '.join(short[:3])}); choose --name"
+            f"{folder}: holds another study ({'; '.join(short[:3])}); "
+            "choose another --name"
         )
     seeds = [*old["seeds"], *(s for s in new["seeds"] if s not in old["seeds"])]
     if len(old["seeds"]) == 1 and len(seeds) > 1:
-        raise ConfigError(f"{folder}: was begun with one seed; choose --name")
+        raise ConfigError(
+            f"{folder}: was started with one seed, others need another --name"
+        )
     return old | {"seeds": seeds, "study": new["study"]}
 
 
@@ -191,7 +196,7 @@ def groups(folder: Path, document: dict[str, Any]) -> list[Group]:
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", env)
         if names.setdefault(name, env) != env:
             raise ConfigError(
-                f"{study.name}: {names[name]} and {env} would share a folder"
+                f"{study.name}: {names[name]} and {env} would share a folder; rename one"
             )
         algos = dict.fromkeys(arm.algo for arm in study.arms)
         for algo in algos:
@@ -272,12 +277,12 @@ def check_runs(found: list[Unit], mixed: bool) -> None:
             {key: unit.document[key] for key in keys},
         )
         if changed:
-            raise ConfigError(f"{unit.path}: is no run of this study: {changed[0]}")
+            raise ConfigError(f"{unit.path}: is not a run of this study: {changed[0]}")
         moved = versions_moved(there.get("versions"), unit.document["versions"])
         if moved and not mixed:
             raise ConfigError(
-                f"{unit.path}: was made with other versions: {'; '.join(moved)}; "
-                "--mixed takes it as it is"
+                f"{unit.path}: was made with other versions ({'; '.join(moved)}); "
+                "--mixed accepts it"
             )
 
 
@@ -300,8 +305,8 @@ def by_these_versions(
         return todo
     if not mixed:
         raise ConfigError(
-            f"{document['study']['name']}: was begun with other versions: "
-            f"{'; '.join(moved)}; --mixed goes on with these"
+            f"{document['study']['name']}: was started with other versions "
+            f"({'; '.join(moved)}); --mixed continues with these"
         )
     return [u._replace(document=u.document | {"versions": versions()}) for u in todo]
 
@@ -311,5 +316,5 @@ def at(study: Study, **changed: Any) -> Study:
     given = {key: value for key, value in changed.items() if value is not None}
     for key, value in given.items():
         if value < 1:
-            raise ConfigError(f"--{key.replace('_', '-')} {value}: needs at least 1")
+            raise ConfigError(f"--{key.replace('_', '-')} {value}: must be at least 1")
     return dataclasses.replace(study, **given)

@@ -57,13 +57,15 @@ def start(
 ) -> Told:  # fmt: skip
     """Begin a study in its folder, or go on with it."""
     if how.on not in EXECUTORS:
-        raise ConfigError(f"--on {how.on}: is one of {', '.join(EXECUTORS)}")
+        raise ConfigError(f"--on {how.on}: must be one of {', '.join(EXECUTORS)}")
     if how.on == "ray":
         executors.check_ray()
     if how.processes is not None and how.processes < 1:
-        raise ConfigError(f"--processes {how.processes}: needs at least 1")
+        raise ConfigError(f"--processes {how.processes}: must be at least 1")
     if study.claims and len(seeds) < 2:
-        raise ConfigError(f"--seeds {len(seeds)}: its claims need at least 2 seeds")
+        raise ConfigError(
+            f"--seeds {len(seeds)}: must be at least 2, as the study tests claims"
+        )
     check_arms(study, how)
     engine = "device" if how.on == "device" else "auto"
     document = plan.make_document(study, seeds, engine, limits.command)
@@ -88,7 +90,7 @@ def check_arms(study: Study, how: How) -> None:
         own = [arm.name for arm in study.arms if arm.algo == algo]
         if 0 < len(set(own) & set(how.arms)) < len(own):
             raise ConfigError(
-                f"--arms: {', '.join(own)} share a program on a device; name all of them"
+                f"--arms: {', '.join(own)} share one program on a device; give all of them"
             )
 
 

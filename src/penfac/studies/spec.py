@@ -58,7 +58,7 @@ def check(study: Study) -> Study:
     """Refuse what cannot be run; what is left to the run's own checks is its config."""
     check_words(study)
     if not study.arms or not study.envs:
-        raise ConfigError(f"{study.name}: a study needs arms and envs")
+        raise ConfigError(f"{study.name}: must have arms and envs")
     twice(study.name, "arm", [arm.name for arm in study.arms])
     twice(study.name, "environment", list(study.envs))
     for arm in study.arms:
@@ -70,7 +70,7 @@ def check(study: Study) -> Study:
             close = nearest(arm.algo, ALGORITHMS, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ConfigError(
-                f"{study.name}: arm {arm.name}: {arm.algo} is no algorithm{hint}"
+                f"{study.name}: arm {arm.name}: {arm.algo} is not an algorithm{hint}"
             )
     for claim in study.claims:
         try:
@@ -86,8 +86,8 @@ def check(study: Study) -> Study:
             modes = ALGORITHMS[algo].modes
             if side.mode not in modes:
                 raise ConfigError(
-                    f"{study.name}: {side.arm}[{side.mode}]: {algo} is judged by "
-                    f"{', '.join(modes)}"
+                    f"{study.name}: {side.arm}[{side.mode}]: must be "
+                    f"{' or '.join(modes)} for {algo}"
                 )
     return study
 
@@ -96,20 +96,26 @@ def check_words(study: Study) -> None:
     """What names a folder or is printed is text; name and fidelity make a folder's name."""
     for key in ("name", "title", "question", "paper", "fidelity"):
         if not isinstance(getattr(study, key), str):
-            raise ConfigError(f"{key} = {getattr(study, key)!r}: needs text")
+            raise ConfigError(f"{key} = {getattr(study, key)!r}: must be text")
     for word in (study.name, study.fidelity or "none"):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", word):
-            raise ConfigError(f"{word!r}: a name needs letters, digits, . _ -")
+            raise ConfigError(
+                f"{word!r}: a name must hold letters, digits, . _ and - only"
+            )
     texts(study.name, "envs", study.envs)
     every = vars(study) | {"eval_every": study.eval_every or 1}
     needed = ("seeds", "steps", "eval_every", "eval_episodes")
     if not set(needed) <= numbers(study.name, every).keys():
-        raise ConfigError(f"{study.name}: needs seeds, steps and eval_episodes")
+        raise ConfigError(
+            f"{study.name}: seeds, steps and eval_episodes must be whole numbers above 0"
+        )
     for arm in study.arms:
         if not all(isinstance(w, str) for w in (arm.name, arm.preset, arm.note)):
-            raise ConfigError(f"{study.name}: arm {arm.name}: words need to be text")
+            raise ConfigError(
+                f"{study.name}: arm {arm.name}: name, algo, preset and note must be text"
+            )
         if not isinstance(arm.settings, dict):
-            raise ConfigError(f"{study.name}: arm {arm.name}: settings are a table")
+            raise ConfigError(f"{study.name}: arm {arm.name}: settings must be a table")
         try:
             json.dumps(arm.settings)
         except (TypeError, ValueError) as error:
@@ -130,7 +136,7 @@ def arms_named(study: Study, only: tuple[str, ...]) -> tuple[Arm, ...]:
 def twice(study: str, what: str, names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"{study}: two {what}s are named {name}")
+            raise ConfigError(f"{study}: {what} {name}: must be there once")
 
 
 # --- a study of one's own ----------------------------------------------------------------
@@ -150,7 +156,7 @@ def read(file: Path) -> Study:
     if isinstance(found, Study):
         return check(found)
     if not isinstance(found, dict):
-        raise ConfigError(f"{file}: leaves no `study`, a Study or a table")
+        raise ConfigError(f"{file}: must set `study` to a Study or a table")
     return from_table(file.stem, found)
 
 
@@ -162,11 +168,11 @@ def from_table(name: str, table: dict[str, Any]) -> Study:
     usual = {k: table[k] for k in ("algo", "preset") if k in table}
     blocks = table.get("arms", {})
     if not isinstance(blocks, dict) or not all(map(is_table, blocks.values())):
-        raise ConfigError(f"{name}: arms are blocks, write [arms.NAME]")
+        raise ConfigError(f"{name}: arms must be blocks [arms.NAME]")
     arms = tuple(arm(key, usual | block) for key, block in blocks.items())
     listed = table.get("claims", [])
     if not isinstance(listed, list) or not all(map(is_table, listed)):
-        raise ConfigError(f"{name}: claims are blocks, write [[claims]]")
+        raise ConfigError(f"{name}: claims must be blocks [[claims]]")
     envs = table.get("envs", [])
     given: dict[str, Any] = {"name": name, "title": name} | plain
     given |= numbers(name, plain) | {
@@ -191,7 +197,7 @@ def numbers(name: str, table: dict[str, Any]) -> dict[str, int]:
         plain = isinstance(value, int | float) and not isinstance(value, bool)
         if not plain or value < 1 or value % 1 != 0:  # of inf and NaN that is NaN
             raise ConfigError(
-                f"{name}: {key} = {value!r}: needs a whole number above 0"
+                f"{name}: {key} = {value!r}: must be a whole number above 0"
             )
         found[key] = int(value)
     return found
@@ -206,14 +212,14 @@ def arm(name: str, block: dict[str, Any]) -> Arm:
 def claim(study: str, block: dict[str, Any]) -> Claim:
     unknown_words(study, block, {f.name for f in dataclasses.fields(Claim)})
     if "compare" not in block:
-        raise ConfigError(f'{study}: a claim needs compare = ["a above b", ...]')
+        raise ConfigError(f'{study}: a claim must have compare = ["a above b", ...]')
     lines = texts(study, "compare", block["compare"])
     told: dict[str, Any] = {"words": "; ".join(lines)} | block | {"compare": lines}
     for key in ("envs", "needs"):
         told[key] = texts(study, key, block.get(key, []))
     listed = block.get("changes", [])
     if not isinstance(listed, list | tuple):
-        raise ConfigError(f"{study}: changes = {listed!r}: needs a list of pairs")
+        raise ConfigError(f"{study}: changes = {listed!r}: must be a list of pairs")
     told["changes"] = tuple(pair(study, each) for each in listed)
     return Claim(**told)
 
@@ -222,7 +228,9 @@ def pair(study: str, value: Any) -> tuple[str, str]:
     """Two environments: from, to."""
     found = texts(study, "changes", value)
     if len(found) != 2:
-        raise ConfigError(f"{study}: changes = {value!r}: needs pairs of environments")
+        raise ConfigError(
+            f"{study}: changes = {value!r}: must be pairs of environments"
+        )
     return found[0], found[1]
 
 
@@ -232,7 +240,7 @@ def texts(study: str, key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(listed, list | tuple) or not all(
         isinstance(word, str) for word in listed
     ):
-        raise ConfigError(f"{study}: {key} = {value!r}: needs a list of words")
+        raise ConfigError(f"{study}: {key} = {value!r}: must be a list of words")
     return tuple(listed)
 
 
@@ -240,7 +248,7 @@ def unknown_words(study: str, table: dict[str, Any], known: set[str]) -> None:
     for key in table.keys() - known:
         close = nearest(key, known, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        raise ConfigError(f"{study}: {key}: no such word here{hint}")
+        raise ConfigError(f"{study}: {key}: no such key{hint}")
 
 
 # --- as study.json holds it --------------------------------------------------------------

@@ -138,7 +138,7 @@ def check_same(folder: Path, cell: Cell) -> None:
     for word in ("steps", "seeds", "configs", "halvings", "seed", "space"):
         if was[word] != asked[word]:
             raise ConfigError(
-                f"{folder}: was begun with {word} {was[word]}, not {asked[word]}"
+                f"{folder}: was started with {word} {was[word]}, not {asked[word]}"
             )
 
 
@@ -193,7 +193,7 @@ def read(file: Path) -> Table:
         for arms in found.values()
     )
     if not shaped:
-        raise ConfigError(f'--settings {file}: needs blocks ["ENVIRONMENT".ARM]')
+        raise ConfigError(f'--settings {file}: must have blocks ["ENVIRONMENT".ARM]')
     return found
 
 
@@ -203,11 +203,11 @@ def with_settings(study: Study, table: Table) -> Study:
     for env, arms in table.items():
         if env not in study.envs:
             raise ConfigError(
-                f"{study.name}: the settings name {env}, which it has not"
+                f"{study.name}: has no environment {env}, which the settings name"
             )
         for name in arms.keys() - known:
             raise ConfigError(
-                f"{study.name}: the settings name {name}, which is no arm"
+                f"{study.name}: has no arm {name}, which the settings name"
             )
     arms = tuple(
         dataclasses.replace(

@@ -63,7 +63,7 @@ def start_into(
     for path in names(file):
         if path.exists():
             raise RunFolderBusy(
-                f"{path} is already there; choose another --into, or go on with "
+                f"{path}: exists; choose another --into, or continue it with "
                 f"`penfac resume`"
             )
     with scratch(file, limits) as (home, within):
@@ -76,7 +76,9 @@ def resume_into(
 ) -> Outcome:
     """Go on with such a run, in its two files."""
     if "search" in read_state(names(file)[1])[0]["document"]:
-        raise ConfigError(f"{file}: is a search; `penfac runs unpack` it, then resume")
+        raise ConfigError(
+            f"{file}: is a search; unpack it with `penfac runs unpack`, then resume"
+        )
     with scratch(file, limits) as (home, within):
         folder = unpack(file, home, pictures=False)
         outcome = trial.resume(folder, within, listener, steps)
@@ -201,7 +203,7 @@ def unpack(file: Path, out: Path, pictures: bool = True) -> Path:
         with contextlib.suppress(OSError):
             folder.parent.rmdir()
         if isinstance(error, OURS):
-            what = f"{state}: is not a bundle of ours ({error!r})"
+            what = f"{state}: is not a penfac bundle ({error!r})"
             raise CorruptFile(what) from error
         raise
     return folder
@@ -284,22 +286,22 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             version = about["format"]
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise CorruptFile(f"{path}: is not a bundle that penfac wrote") from error
+        raise CorruptFile(f"{path}: is not a penfac bundle") from error
     if not isinstance(version, int) or version > FORMAT:
         raise CorruptFile(
-            f"{path}: written in format {version}, we read up to {FORMAT}"
+            f"{path}: has format {version}; this penfac reads up to {FORMAT}"
         )
     if told != seal(text, tensors):
-        raise CorruptFile(f"{path}: its sha256 does not match")
+        raise CorruptFile(f"{path}: is damaged (the sha256 does not match)")
     if not isinstance(about.get("document"), dict):
-        raise CorruptFile(f"{path}: is not a bundle of ours (it has no document)")
+        raise CorruptFile(f"{path}: is not a penfac bundle (it has no document)")
     return about, tensors
 
 
 def read_rows(path: Path) -> dict[tuple[str, str, str], list[dict[str, str]]]:
     """Rows by (arm, seed, table), each with the columns of all tables."""
     if not path.is_file():
-        raise ConfigError(f"{path}: no such file; a bundle is two files")
+        raise ConfigError(f"{path}: no such file; a bundle has two files")
     found: dict[tuple[str, str, str], list[dict[str, str]]] = {}
     for row in read_csv(path):
         try:
@@ -314,7 +316,7 @@ def pack_run(folder: Path, file: Path) -> tuple[Path, Path]:
     """Pack a run folder that is not in use."""
     for path in names(file):
         if path.exists():
-            raise RunFolderBusy(f"{path} is already there")
+            raise RunFolderBusy(f"{path}: exists; choose another --out")
     check_document(folder / "config.json", read_config(folder))
     with storage(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -322,7 +324,7 @@ def pack_run(folder: Path, file: Path) -> tuple[Path, Path]:
     try:
         pack(folder, file)
     except OURS as error:
-        raise CorruptFile(f"{folder}: is not a run of ours ({error!r})") from error
+        raise CorruptFile(f"{folder}: is not a penfac run ({error!r})") from error
     finally:
         lock.release()
     return names(file)

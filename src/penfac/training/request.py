@@ -102,7 +102,7 @@ def resolve_arms(
         if not (request.distinct and values in found.values()):
             found[name] = values
     if not found:
-        raise ConfigError("--arms: names no arm")
+        raise ConfigError("--arms: the file has no arm; write [NAME] blocks")
     return found
 
 
@@ -113,7 +113,7 @@ def check_arm(name: str) -> None:
         rule = "a name needs letters, digits, . _ -, and may not be seed-..."
         raise ConfigError(rule)
     if name in NAMES:
-        raise ConfigError("a run has a file of that name")
+        raise ConfigError("a run has a file with this name; choose another")
 
 
 def check_numbers(request: Request) -> None:
@@ -126,12 +126,12 @@ def check_numbers(request: Request) -> None:
     }
     for name, value in least.items():
         if value is not None and value < 1:
-            raise ConfigError(f"--{name} {value}: needs at least 1")
+            raise ConfigError(f"--{name} {value}: must be at least 1")
     if request.restarts < 0:
-        raise ConfigError(f"--env-restarts {request.restarts}: needs at least 0")
+        raise ConfigError(f"--env-restarts {request.restarts}: must be at least 0")
     for seed in request.seeds:
         if not 0 <= seed <= MAX_SEED:
-            raise ConfigError(f"--seed {seed}: needs 0 to {MAX_SEED}")
+            raise ConfigError(f"--seed {seed}: must be 0 to {MAX_SEED}")
     twice = [seed for seed, n in collections.Counter(request.seeds).items() if n > 1]
     if twice:
         listed = ", ".join(map(str, sorted(twice)))
@@ -139,7 +139,7 @@ def check_numbers(request: Request) -> None:
     bounds = request.options.action_bounds
     if bounds is not None and not -math.inf < bounds[0] < bounds[1] < math.inf:
         raise ConfigError(
-            f"--action-bounds {bounds[0]},{bounds[1]}: needs two finite numbers, "
+            f"--action-bounds {bounds[0]},{bounds[1]}: must be two finite numbers, "
             "low below high"
         )
 
@@ -151,7 +151,7 @@ def choose_engine(request: Request) -> str:
 
     if request.on == "device" and not on_device(request.env):
         raise ConfigError(
-            f"--on device: {request.env} is no JAX environment; those are "
+            f"--on device: {request.env} is not a JAX environment; these are "
             f"the Roboschool tasks, {', '.join(BUILT_IN)}"
         )
     asked = request.on == "device" or request.env in BUILT_IN
@@ -166,8 +166,7 @@ def choose_engine(request: Request) -> str:
     for option, value in used.items():
         if value:
             raise ConfigError(
-                f"--{option}: {request.env} runs inside the program and has no such "
-                "option; --on cpu plays it through Gymnasium"
+                f"--{option}: {request.env} does not have this option on a device; use --on cpu"
             )
     return "device"
 
@@ -189,7 +188,7 @@ def check_document(file: Path, document: dict[str, Any]) -> None:
     for key, kind in kinds.items():
         if type(document.get(key)) is not kind:
             said = repr(document[key]) if key in document else "missing"
-            raise ConfigError(f"{file}: {key} is {said}, needs a {kind.__name__}")
+            raise ConfigError(f"{file}: {key} is {said}, must be a {kind.__name__}")
     words = {
         "algo": tuple(ALGORITHMS),
         "eval_unit": ("steps", "episodes"),
@@ -198,10 +197,12 @@ def check_document(file: Path, document: dict[str, Any]) -> None:
     for key, allowed in words.items():
         if document[key] not in allowed:
             raise ConfigError(
-                f"{file}: {key} is {document[key]}, needs one of {', '.join(allowed)}"
+                f"{file}: {key} is {document[key]}, must be one of {', '.join(allowed)}"
             )
     if not all(type(seed) is int for seed in document["seeds"]):
-        raise ConfigError(f"{file}: seeds are {document['seeds']}, needs whole numbers")
+        raise ConfigError(
+            f"{file}: seeds are {document['seeds']}, must be whole numbers"
+        )
     try:
         keys = ("steps", "eval_every", "eval_episodes", "restarts")
         check_numbers(

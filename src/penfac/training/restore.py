@@ -29,8 +29,8 @@ def restore(
             moved |= dict.fromkeys(place(engine, i, recorder, saved, note))
     if moved:
         note(
-            f"other versions than at the checkpoint ({'; '.join(moved)}): "
-            "the run goes on, but not bit for bit"
+            f"versions differ from the checkpoint's ({'; '.join(moved)}): "
+            "the run continues, but not bit for bit"
         )
     counters = []
     for recorder, saved in zip(recorders, found, strict=True):
@@ -76,5 +76,5 @@ def ours(path: Path):
         yield
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise CorruptFile(
-            f"{path}: its checkpoint is not one of ours ({error!r})"
+            f"{path}: its checkpoint is not from penfac ({error!r})"
         ) from error

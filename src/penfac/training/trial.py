@@ -74,7 +74,7 @@ def resume(
     before = document.get("steps")
     if steps is not None:
         if steps < 1:
-            raise ConfigError(f"--steps {steps}: needs at least 1")
+            raise ConfigError(f"--steps {steps}: must be at least 1")
         document["steps"] = steps
     check_document(folder / "config.json", document)
     if document["steps"] != before:  # it takes both commands to get there again
@@ -147,8 +147,8 @@ def _run_locked(
 
     def on_hang() -> None:
         message = (
-            f"{document['env']}: a call lasted more than {limits.env_timeout:g} s; "
-            "--env-timeout sets how long one may, `penfac resume` goes on"
+            f"{document['env']}: a call lasted more than {limits.env_timeout:g} s, the limit of "
+            "--env-timeout; `penfac resume` continues"
         )
         for recorder in recorders:
             recorder.status("failed", 3, message)
@@ -179,7 +179,7 @@ def _run_locked(
         except MemoryError as error:
             fail(recorders, error)
             raise OutOfMemory(
-                "out of memory; fewer worlds or smaller networks help"
+                "out of memory; use fewer worlds or smaller networks"
             ) from error
         except Exception as error:
             fail(recorders, error)

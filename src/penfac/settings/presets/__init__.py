@@ -45,13 +45,13 @@ def preset(file: str, name: str, env_id: str) -> dict[str, Any]:
         blocks = read(file)
     if name not in blocks:
         raise ConfigError(
-            f"--preset {name}: is one of {', '.join(blocks)}, or a .toml file"
+            f"--preset {name}: must be one of {', '.join(blocks)}, or a .toml file"
         )
     block = blocks[name]
     settings = {k: v for k, v in block.items() if not isinstance(v, dict)}
     for table in block.keys() - settings.keys() - set(BLOCKS):
         raise ConfigError(
-            f"--preset {name}: [{table}] is none of the tasks {', '.join(BLOCKS)}"
+            f"--preset {name}: [{table}] must be one of the tasks {', '.join(BLOCKS)}"
         )
     letters = env_id.lower().replace("-", "").replace("_", "")
     for task in BLOCKS:
@@ -72,11 +72,11 @@ def arms(name: str) -> dict[str, dict[str, Any]]:
         known = read("arms")
         if name not in known:
             listed = ", ".join(known)
-            raise ConfigError(f"--arms {name}: is {listed}, or a .toml file")
+            raise ConfigError(f"--arms {name}: must be {listed}, or a .toml file")
         found = known[name]
     for arm, settings in found.items():
         if not isinstance(settings, dict):
-            raise ConfigError(f"--arms {name}: {arm} is no block; write [{arm}]")
+            raise ConfigError(f"--arms {name}: {arm} must be a block; write [{arm}]")
     return found
 
 
