@@ -125,10 +125,10 @@ WRONG = {
     "a setting": (lambda: small(actor_lrr=1), "actor_lrr: no such setting; did you mean"),
     "a value": (lambda: small(lam=2.0), "lam = 2.0: must be at least 0"),
     "an id": (lambda: penfac.PeNFAC("Pendlum-v1"), "no such environment; nearest: Pend"),
-    "a preset": (lambda: small(preset="tunde"), "preset tunde: is one of"),
+    "a preset": (lambda: small(preset="tunde"), "preset tunde: must be one of"),
     "a seed": (lambda: small(seed=-1), "seed -1: must be 0 to"),
     "no seed": (lambda: small(seed=None), "seed None: must be a whole number"),
-    "a place": (lambda: small(on="gpu"), "on gpu: is auto, cpu or device"),
+    "a place": (lambda: small(on="gpu"), "on gpu: must be auto, cpu or device"),
     "a name": (lambda: small(name="a/b"), "name a/b: must be a plain folder name"),
     "no environment": (lambda: small(3), "env is a int: must be an id, a gymnasium.Env"),
     "a vector": (
@@ -140,14 +140,14 @@ WRONG = {
         lambda: small(Rail(holds=threading.Lock())),
         "Rail: cannot be copied (cannot pickle '_thread.lock' object); pass a function",
     ),
-    "no time limit": (unlimited, "give one with max_episode_steps=N"),
+    "no time limit": (unlimited, "set one with max_episode_steps=N"),
     "a dict": (
         lambda: small(Dictionary, max_episode_steps=5).learn(50),
         "flatten_obs=True joins its parts",
     ),
     "discrete": (
         lambda: small("CartPole-v1").learn(50),
-        "its actions are Discrete; CACLA, NFAC and PeNFAC need a Box of floats",
+        "the action space is Discrete; it must be a Box of floats",
     ),
     "bounds": (lambda: small(action_bounds=3), "action_bounds 3: must be two numbers"),
     "arguments": (lambda: small(env_kwargs={"f": print}), "env_kwargs: Object of type"),
@@ -178,7 +178,7 @@ def test_what_is_wrong_is_told_in_one_line(wrong):
 
 def test_what_does_not_fit_a_run_is_told_in_one_line():
     model = learned()
-    with pytest.raises(ConfigError, match="eval_every 7: the run has 50"):
+    with pytest.raises(ConfigError, match="eval_every 7: must stay 50"):
         model.learn(50, eval_every=7)
     with pytest.raises(
         ConfigError, match=r"was trained with penfac; load it with penfac\.load"
@@ -186,6 +186,6 @@ def test_what_does_not_fit_a_run_is_told_in_one_line():
         penfac.TD3.load(model.run)
     with pytest.raises(ConfigError, match="was trained on Pendulum-v1, not on"):
         penfac.load(model.run, env=limited_rail)
-    with pytest.raises(RunFolderBusy, match="choose another name, or go on with"):
+    with pytest.raises(RunFolderBusy, match="choose another name, or continue it"):
         small(name=model.run.name).learn(50)
     assert penfac.load(model.run, env="Pendulum-v1").num_timesteps == 50

@@ -130,7 +130,7 @@ FORGERIES = {
     "an infinity": (lambda t, d: t["std"].__setitem__(0, np.inf), "non-finite"),
     "a newer format": (lambda t, d: d.update(format=3), "format 3"),
     "no format": (lambda t, d: d.pop("format"), "lacks 'format'"),
-    "a format that is no number": (lambda t, d: d.update(format="1"), "not a policy"),
+    "a format that is no number": (lambda t, d: d.update(format="1"), "not a penfac policy"),
     "an unknown activation": (lambda t, d: d.update(activation="exec"), "activation"),
     "an unknown output": (lambda t, d: d.update(output="softmax"), "output"),
     "no bias": (lambda t, d: t.pop("layers.1.b"), "lacks 'layers.1.b'"),
@@ -142,8 +142,8 @@ FORGERIES = {
     "other bounds": (lambda t, d: t.update(low=np.zeros(3, "f")), "fit"),
     "another shape": (lambda t, d: d.update(action_shape=[5]), "fit"),
     "no layers": (lambda t, d: d.update(layers=0), "fit"),
-    "layers of words": (lambda t, d: d.update(layers="two"), "not a policy"),
-    "a clip of words": (lambda t, d: d.update(clip="far"), "not a policy"),
+    "layers of words": (lambda t, d: d.update(layers="two"), "not a penfac policy"),
+    "a clip of words": (lambda t, d: d.update(clip="far"), "not a penfac policy"),
 }
 
 
@@ -199,7 +199,7 @@ def test_a_flipped_bit_is_noticed(tmp_path_factory, place, bit):
 
 
 def test_missing_files_are_named(tmp_path):
-    with pytest.raises(PolicyFileError, match=r"no policy\.safetensors here"):
+    with pytest.raises(PolicyFileError, match=r"has no policy\.safetensors"):
         Policy.load(tmp_path)
     with pytest.raises(PolicyFileError, match="nowhere"):
         Policy.load(tmp_path / "nowhere")

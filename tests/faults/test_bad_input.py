@@ -85,7 +85,10 @@ NONSENSE = [  # options -> what the line must say: the value, then the rule
     (["--set", "rates_end=1.5"], ["rates_end = 1.5", "at most 1"]),
     (["--set", "exploration=truncated"], ["truncated", "actor_output=tanh"]),
     (["--set", "actor_steps=1.5"], ["actor_steps = 1.5", "not a whole number"]),
-    (["--set", "actor_hidden=64,0"], ["actor_hidden = 0", "1 to 65536"]),
+    (
+        ["--set", "actor_hidden=64,0"],
+        ["actor_hidden = 0", "at least 1 and at most 65536"],
+    ),
     (["--set", "actor_lr=0"], ["actor_lr = 0", "above 0"]),
     (["--set", "critic_lr=inf"], ["critic_lr = inf", "finite"]),
     (["--set", "trust_region=maybe"], ["trust_region = maybe", "true or false"]),

@@ -78,7 +78,7 @@ def test_a_python_file_may_leave_a_table_or_a_study(tmp_path):
         (("wide above ppo", "wide > ppo"), "a above b"),
         (("wide above ppo", "wide above wide[sampled]"), "must be mean for penfac"),
         (('measure = "early"', 'measure = "best"'), "measure 'best'"),
-        (('measure = "early"', 'measured = "early"'), "measured: no such word"),
+        (('measure = "early"', 'measured = "early"'), "measured: no such key"),
         (('measure = "early"', 'envs = "other"'), "other is not in envs"),
         (('envs = ["penfac/LQR-v0"]', "envs = []"), "must have arms and envs"),
         (('envs = ["penfac/LQR-v0"]', 'envs = ["a", "a"]'), "environment a: must be there once"),
@@ -88,7 +88,7 @@ def test_a_python_file_may_leave_a_table_or_a_study(tmp_path):
         (('measure = "early"', 'changes = [["a"]]'), "must be pairs of environments"),
         (('measure = "early"', 'changes = 1'), "must be a list of pairs"),
         (('measure = "early"', 'changes = [["penfac/LQR-v0", "b"]]'), "b is not in envs"),
-        (("[[claims]]", "[claims]"), "write \\[\\[claims\\]\\]"),
+        (("[[claims]]", "[claims]"), "must be blocks \\[\\[claims\\]\\]"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused(tmp_path, change, why):
@@ -104,7 +104,7 @@ def test_two_arms_of_one_name_are_refused():
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("study = 1", "leaves no `study`"), ("1 / 0", "ZeroDivisionError"), ("(", "SyntaxError")],
+    [("study = 1", "must set `study`"), ("1 / 0", "ZeroDivisionError"), ("(", "SyntaxError")],
 )  # fmt: skip
 def test_a_python_file_that_fails_is_one_clear_line(tmp_path, text, why):
     with pytest.raises(ConfigError, match=why):

@@ -9,7 +9,7 @@ from typer import Argument, Option
 from penfac.cli.app import app, command, reply
 from penfac.cli.options import Json
 from penfac.errors import ConfigError, StorageError
-from penfac.settings.suggest import nearest
+from penfac.settings.suggest import did_you_mean
 
 
 @command(

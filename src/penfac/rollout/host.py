@@ -186,8 +186,8 @@ class HostWorlds:
             offset += length
             if not np.array_equal(self.obs[w], running.obs[w]):
                 raise EnvironmentFault(
-                    f"{self.id}: episode {episode}, repeated with its seed and actions, led to "
-                    "another state, so this run cannot be resumed exactly; use "
+                    f"{self.id}: episode {episode}, repeated with its seed and actions, led "
+                    "to another state, so this run cannot be resumed exactly; use "
                     "collect=episodes with this environment"
                 )
         self.drift = drift

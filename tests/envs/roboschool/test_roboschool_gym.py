@@ -106,7 +106,9 @@ def test_both_rule_sets_are_taken_and_no_other():
         costs[rules] = info["reward_joints_at_limit"]
     assert costs == pytest.approx({"roboschool": -0.2, "bullet": -0.1})
     for make in (gymnasium.make, gymnasium.make_vec):
-        with pytest.raises(ValueError, match="rules mujoco: are roboschool or bullet"):
+        with pytest.raises(
+            ValueError, match="rules = mujoco: must be roboschool or bullet"
+        ):
             make(HOPPER, rules="mujoco")
 
 
@@ -139,8 +141,8 @@ def test_a_seed_names_an_episode_and_going_on_draws_others():
 @pytest.mark.parametrize(
     ("action", "complaint"),
     [
-        (np.full(3, np.nan), "the action is not finite"),
-        (np.array([0, np.inf, 0]), "the action is not finite"),
+        (np.full(3, np.nan), "the action must be finite"),
+        (np.array([0, np.inf, 0]), "the action must be finite"),
         (np.zeros(2), r"an action of shape \(2,\); must have shape \(3,\)"),
         (np.zeros((1, 3)), r"an action of shape \(1, 3\); must have shape \(3,\)"),
         (0.0, r"an action of shape \(\); must have shape \(3,\)"),
@@ -161,7 +163,7 @@ def test_an_action_that_is_none_is_refused_by_many():
     env = gymnasium.make_vec(HOPPER, num_envs=2)
     env.reset(seed=0)
     one_bad = np.array([[0, 0, 0], [0, np.nan, 0]])
-    with pytest.raises(ValueError, match=r"^Hopper: the action is not finite"):
+    with pytest.raises(ValueError, match=r"^Hopper: the action must be finite"):
         env.step(one_bad)
     with pytest.raises(ValueError, match=r"shape \(3, 3\); must have shape \(2, 3\)"):
         env.step(np.zeros((3, 3)))
@@ -353,7 +355,7 @@ def test_bad_masks_and_seeds_are_refused():
         with pytest.raises(ValueError, match=r"^Hopper: reset_mask"):
             env.reset(options={"reset_mask": mask})
     for seeds in ([1, 2], [1, 2, 3, 4]):
-        with pytest.raises(ValueError, match=r"^Hopper: \d seeds for 3 worlds"):
+        with pytest.raises(ValueError, match=r"^Hopper: \d seeds; must be 3"):
             env.reset(seed=seeds)
     env.close()
 

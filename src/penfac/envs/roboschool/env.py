@@ -29,7 +29,7 @@ def checked(action: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
             f"{name}: an action of shape {action.shape}; must have shape {shape}"
         )
     if not np.isfinite(action).all():
-        raise ValueError(f"{name}: action {action}: must be finite")
+        raise ValueError(f"{name}: the action must be finite, is {action}")
     return action
 
 
