@@ -130,7 +130,10 @@ FORGERIES = {
     "an infinity": (lambda t, d: t["std"].__setitem__(0, np.inf), "non-finite"),
     "a newer format": (lambda t, d: d.update(format=3), "format 3"),
     "no format": (lambda t, d: d.pop("format"), "lacks 'format'"),
-    "a format that is no number": (lambda t, d: d.update(format="1"), "not a penfac policy"),
+    "a format that is no number": (
+        lambda t, d: d.update(format="1"),
+        "not a penfac policy",
+    ),
     "an unknown activation": (lambda t, d: d.update(activation="exec"), "activation"),
     "an unknown output": (lambda t, d: d.update(output="softmax"), "output"),
     "no bias": (lambda t, d: t.pop("layers.1.b"), "lacks 'layers.1.b'"),

@@ -491,7 +491,7 @@ def test_going_back_refuses_another_past(folder):
     file.write_bytes(file.read_bytes().replace(b"20", b"21"))
     found = folder.load_checkpoint()
     assert found is not None
-    with pytest.raises(CorruptFile, match="not what the checkpoint remembers"):
+    with pytest.raises(CorruptFile, match="differs from its checkpoint"):
         folder.rewind(found[1]["csv"])
 
 

@@ -133,7 +133,7 @@ REFUSED = {
     "a folder": (["export", RUN, "--c", "d.h"], 2, "is a folder"),
     "another ending": (["export", RUN, "--onnx", "a.h"], 2, "must end in .onnx"),
     "another ending in C": (["export", RUN, "--c", "a.c"], 2, "must end in .h"),
-    "no C name": (["export", RUN, "--c", "a.h", "--name", "3d"], 2, "as a C name"),
+    "no C name": (["export", RUN, "--c", "a.h", "--name", "3d"], 2, "must be a C name"),
     "a name for nothing": (
         ["export", RUN, "--onnx", "a.onnx", "--name", "x"], 2, "give --c FILE.h",
     ),

@@ -146,7 +146,7 @@ def test_fast_math_is_refused(tmp_path):
 def test_another_policy_is_noticed(kind):
     policy = POLICIES[kind]
     header = c_header(moved(policy, 1e-3), "robot")
-    with pytest.raises(CorruptFile, match=r"from the policy at state \["):
+    with pytest.raises(CorruptFile, match=r"of the range at state \["):
         check_c(header, "robot", policy)
 
 

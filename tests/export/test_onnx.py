@@ -87,13 +87,13 @@ def test_the_same_policy_is_the_same_file():
 @pytest.mark.parametrize("kind", POLICIES)
 def test_another_policy_is_noticed(kind):
     policy = POLICIES[kind]
-    with pytest.raises(CorruptFile, match=r"from the policy at state \[") as refusal:
+    with pytest.raises(CorruptFile, match=r"of the range at state \[") as refusal:
         check_onnx(onnx_bytes(moved(policy, 1e-3)), policy)
     assert "\n" not in str(refusal.value)
 
 
 def test_a_policy_of_other_sizes_is_noticed():
-    with pytest.raises(CorruptFile, match="gives float32"):
+    with pytest.raises(CorruptFile, match="returns float32"):
         check_onnx(onnx_bytes(POLICIES["as learned"]), POLICIES["float64"])
 
 

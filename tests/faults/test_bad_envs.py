@@ -53,8 +53,8 @@ FAULTS = {  # environment -> what the line must say
     "TwoRewards": "step returned the reward array([0., 0.]); it must be a number",
     "WrongShape": "of shape (4,); it must be an array of shape (3,), as its space says",
     "ObjectObservation": "an observation of type object; it must hold numbers",
-    "ListObservation": "an observation of type list, no array",
-    "ArrayFlag": "terminated array([False, False])",
+    "ListObservation": "an observation of type list, not an array",
+    "ArrayFlag": "terminated = array([False, False])",
     "OldInterface": "step raised ValueError: not enough values to unpack",
 }
 
@@ -183,7 +183,7 @@ def test_a_batch_with_nothing_left_is_3():
         "RaisesInChosen", "--env-arg", f"chosen={chosen}", *more, "--env-restarts", 40
     )
     assert result.code == 3
-    assert "nothing is left to learn from" in result.line
+    assert "there is nothing to learn from" in result.line
 
 
 def test_faults_are_counted_across_a_resume():
@@ -251,11 +251,11 @@ def test_divergence_is_4_and_keeps_what_was_good(setting):
 # --- spaces we cannot learn in --------------------------------------------------------
 
 REFUSED = {
-    "Discrete": ("Discrete", "need a Box"),
-    "MultiDiscrete": ("MultiDiscrete", "need a Box"),
-    "IntActions": ("Box of int32", "need a Box of floats"),
+    "Discrete": ("Discrete", "must be a Box"),
+    "MultiDiscrete": ("MultiDiscrete", "must be a Box"),
+    "IntActions": ("Box of int32", "must be a Box of floats"),
     "Unbounded": ("no bounds", "--action-bounds LOW,HIGH"),
-    "HalfBounded": ("unbounded", "--action-bounds LOW,HIGH"),
+    "HalfBounded": ("no bounds", "--action-bounds LOW,HIGH"),
     "NoRoom": ("action 1 has low = 2.0 and high = 2.0", "low must be below high"),
     "NanBounds": ("bounds of its actions", "must not be NaN"),
     "Dictionary": ("dict of place, speed", "--flatten-obs"),
@@ -354,7 +354,7 @@ def test_own_bounds_only_narrow():
 def test_own_bounds_outside_the_space_are_2():
     result = train("HalfBounded", "--action-bounds", "-3,-1")
     assert result.code == 2
-    assert "action 0 has low 0.0 and high -1.0" in result.line
+    assert "action 0 has low = 0.0 and high = -1.0" in result.line
 
 
 def test_both_ends_of_asymmetric_bounds_are_reached():

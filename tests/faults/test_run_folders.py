@@ -283,10 +283,10 @@ def spoil_format(arrays, meta):
 
 SPOILED = {
     spoil_nan: f"{BIAS} has a non-finite number",
-    spoil_missing: f"{BIAS} is not in the file",
-    spoil_extra: "state.actor.layers.7.1 is not in the config",
-    spoil_shape: f"{BIAS}: file float32(5,), config float32(4,)",
-    spoil_dtype: f"{BIAS}: file float64(4,), config float32(4,)",
+    spoil_missing: f"{BIAS} is missing in the file",
+    spoil_extra: "state.actor.layers.7.1 is missing in the config",
+    spoil_shape: f"{BIAS} is float32(5,), must be float32(4,)",
+    spoil_dtype: f"{BIAS} is float64(4,), must be float32(4,)",
     spoil_counters: "not from penfac",
     spoil_identity: "not from penfac",
     spoil_marks: "not from penfac",

@@ -183,8 +183,8 @@ def refused(*argv: object, code: int = 2) -> str:
         (["show", "fig1", "--fidelity="], "--fidelity"),
         (["run"], "Missing argument"),
         (["walk"], "No such command"),
-        (["status", "nowhere"], "nowhere: not a study folder"),
-        (["report", "nowhere"], "nowhere: not a study folder"),
+        (["status", "nowhere"], "nowhere: is not a study folder"),
+        (["report", "nowhere"], "nowhere: is not a study folder"),
         (["status", "."], "not a study folder"),
     ],
 )
@@ -196,12 +196,12 @@ def test_what_is_no_study_is_refused(words, why):
     ("words", "why"),
     [
         (["--seeds=1,1"], "1 is listed twice"),
-        (["--seeds=1"], "--seeds 1: its claims need at least 2"),
+        (["--seeds=1"], "--seeds 1: must be at least 2"),
         (["--seeds=0"], "--seeds 0"),
         (["--seeds=many"], "--seeds many"),
         (["--seeds=,"], "--seeds 0"),
         (["--seeds=-1,2"], "--seed -1"),
-        (["--on=x"], "--on x: is one of local, ray, device"),
+        (["--on=x"], "--on x: must be one of local, ray, device"),
         (["--processes=0"], "--processes 0"),
         (["--processes=x"], "--processes"),
         (["--steps=0"], "--steps 0"),
@@ -223,7 +223,7 @@ def test_words_that_cannot_be_meant_are_refused(words, why, mine):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (("wide above narrow", "wide above wider"), "wider is no arm"),
+        (("wide above narrow", "wide above wider"), "wider is not an arm"),
         (("seeds = 2", "seedz = 2"), "seedz: no such key; did you mean seeds"),
         (("sigma = 0.4", "sigmo = 0.4"), "arm wide on penfac/LQR-v0"),
         (("[arms.narrow]", "[arms.wide]"), "mine.toml"),
@@ -257,7 +257,7 @@ def test_a_file_that_cannot_be_meant_is_refused(change, why, mine):
 def test_a_folder_of_other_things_is_busy(mine):
     Path("studies/mine").mkdir(parents=True)
     Path("studies/mine/thesis.txt").touch()
-    assert "holds no study" in refused("study", "run", mine, code=6)
+    assert "exists and is not a study" in refused("study", "run", mine, code=6)
 
 
 def test_a_file_where_the_folder_should_be(mine):

@@ -180,7 +180,7 @@ def test_another_number_of_seeds_in_the_file_is_the_same_study():
 def test_one_seed_and_then_more_is_refused():
     """One seed has no folder of its own in a run, so more cannot stand beside it."""
     run_study(HOME, small(claims=()), seeds=(0,))
-    refused("begun with one seed", study=small(claims=()), seeds=(0, 1))
+    refused("started with one seed", study=small(claims=()), seeds=(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_folder_with_other_things_in_it_is_refused():
     HOME.mkdir()
     (HOME / "thesis.txt").write_text("years of work")
     before = snapshot(HOME)
-    with pytest.raises(RunFolderBusy, match="holds no study") as error:
+    with pytest.raises(RunFolderBusy, match="exists and is not a study") as error:
         run_study(HOME)
     assert error.value.exit_code == 6
     assert snapshot(HOME) == before
@@ -313,7 +313,9 @@ def test_a_study_of_a_newer_penfac_says_so():
     HOME.mkdir()
     newer = {"format": 2, "penfac": "9.9", "study": "who knows"}
     (HOME / "study.json").write_text(json.dumps(newer))
-    with pytest.raises(CorruptFile, match=r"format 2 by penfac 9\.9, this one reads"):
+    with pytest.raises(
+        CorruptFile, match=r"format 2, of penfac 9\.9; this penfac reads"
+    ):
         plan.read_document(HOME)
 
 
@@ -332,7 +334,9 @@ def test_a_run_of_another_budget_is_refused(change, why, mixed):
     run_study(HOME)
     edit(GROUP / "wide" / "seed-1", **change)
     before = snapshot(HOME)
-    with pytest.raises(ConfigError, match=f"wide/seed-1: is no run .*{why}") as error:
+    with pytest.raises(
+        ConfigError, match=f"wide/seed-1: is not a run .*{why}"
+    ) as error:
         run_study(HOME, mixed=mixed)
     assert "\n" not in str(error.value)
     assert unlocked(snapshot(HOME)) == unlocked(before)

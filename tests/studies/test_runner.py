@@ -212,7 +212,7 @@ def test_only_the_arms_that_were_named_are_run(monkeypatch):
     [
         ("local", ("wide", "narow"), "--arms narow: small has no such arm; did you"),
         ("local", ("xyz",), "--arms xyz: small has no such arm: wide, narrow"),
-        ("device", ("wide",), "--arms: wide, narrow share a program on a device"),
+        ("device", ("wide",), "--arms: wide, narrow share one program on a device"),
     ],
 )
 def test_arms_that_cannot_be_run_alone_are_refused_before_anything_is_made(
@@ -295,10 +295,10 @@ def test_stopped_processes_save_and_go_on(as_tests, whole):
 @pytest.mark.parametrize(
     ("how", "seeds", "why"),
     [
-        (How("cloud"), (0, 1), "--on cloud: is one of local, ray, device"),
+        (How("cloud"), (0, 1), "--on cloud: must be one of local, ray, device"),
         (How(processes=0), (0, 1), "--processes 0"),
         (How(processes=-2), (0, 1), "--processes -2"),
-        (How(), (0,), "--seeds 1: its claims need at least 2"),
+        (How(), (0,), "--seeds 1: must be at least 2"),
         (How(), (1, 1), "1 is listed twice"),
         (How(), (-1, 1), "--seed -1"),
         (How(), (), "--seeds 0"),
