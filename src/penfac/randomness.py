@@ -1,7 +1,7 @@
-"""Randomness is counted, not carried: every seed is a function of who asks for what.
+"""Random numbers are counted, not carried: every seed is a function of its purpose.
 
-A stream is a purpose; a draw is named by (run seed, stream, counters). So a checkpoint
-holds counters only, and evaluating more often cannot change training (D16).
+A stream is a purpose. A draw is named by (run seed, stream, counters). So a checkpoint
+holds only counters, and more evaluations cannot change training (D16).
 """
 
 from enum import IntEnum
@@ -10,25 +10,27 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """One number for each purpose; never reuse one, never renumber."""
+    """A number for each purpose; never reuse or renumber one."""
 
     INIT = 0
     TRAIN_RESET = 1
     NOISE = 2
     EVAL_RESET = 3
     EVAL_NOISE = 4
-    PLAY_RESET = 5  # `penfac eval`: states no training run was judged on
+    PLAY_RESET = 5  # `penfac eval`: states that no evaluation in training uses
     PLAY_NOISE = 6
-    LEARN = 7  # what an update draws: minibatches, smoothed targets, perturbed actors
+    LEARN = 7  # draws of an update: minibatches, smoothed targets, perturbed actors
 
 
 def env_seed(seed: int, stream: Stream, *counters: int) -> int:
-    """The seed an environment is reset with."""
+    """The seed for the reset of an environment."""
     sequence = np.random.SeedSequence([seed, int(stream), *counters])
-    return int(sequence.generate_state(1, np.uint32)[0] >> 1)  # Gymnasium wants int32
+    return int(
+        sequence.generate_state(1, np.uint32)[0] >> 1
+    )  # Gymnasium: int32
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:
-    """A numpy stream of its own."""
+    """A numpy generator for one draw."""
     sequence = np.random.SeedSequence([seed, int(stream), *counters])
     return np.random.Generator(np.random.Philox(sequence))

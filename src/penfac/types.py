@@ -1,4 +1,4 @@
-"""The records that cross a border between layers; imports nothing of ours."""
+"""The records that pass between rooms."""
 
 from typing import NamedTuple
 
@@ -12,12 +12,12 @@ Vector = np.ndarray  # one dimension, host side
 class Transitions(NamedTuple):
     """The steps of one learner on one time axis, episode after episode.
 
-    Whole episodes and running worlds, host and device, give the same record: `last`
-    says where a recursion over time must stop, so nothing else needs to know rows.
-    Where `mask` is False the other fields are finite and mean nothing.
+    Whole episodes and running worlds, host and device, give the same record. `last`
+    says where a recursion over time stops. Where `mask` is False the other fields are
+    finite and have no meaning.
     """
 
-    mask: Bool[Array, " N"]  # this step was really played
+    mask: Bool[Array, " N"]  # a real step, not padding
     obs: Float[Array, "N n"]  # s_t
     next_obs: Float[Array, "N n"]  # s_{t+1}, never the state after a reset
     action: Float[Array, "N m"]  # a_t ~ pi(. | s_t), in [-1, 1]
@@ -28,16 +28,16 @@ class Transitions(NamedTuple):
 
 
 class EnvSpec(NamedTuple):
-    """What learning may know of an environment."""
+    """What an algorithm may know of an environment."""
 
     id: str
     obs_dim: int
-    action_low: Vector  # [m], in the environment's own units
+    action_low: Vector  # [m], in the environment's units
     action_high: Vector  # [m]
     horizon: int  # the time limit in steps
-    obs_low: Vector | None = None  # [n] where the space is bounded, else infinite
+    obs_low: Vector | None = None  # [n]; infinite where the space has no bounds
     obs_high: Vector | None = None
-    time_step: float | None = None  # seconds of one step, where the environment says so
+    time_step: float | None = None  # seconds of one step, if the environment gives them
 
     @property
     def action_dim(self) -> int:
@@ -45,16 +45,17 @@ class EnvSpec(NamedTuple):
 
 
 class EpisodeStats(NamedTuple):
-    """The episodes that ended while a batch was collected, and what its steps paid."""
+    """The episodes that ended while a batch was collected, and the parts of its
+    rewards."""
 
     returns: list[float]
     lengths: list[int]
-    terms: dict[str, float]  # the mean of each part of the reward, where it has names
+    terms: dict[str, float]  # the mean of each named part of the reward
 
 
 class EvalPoint(NamedTuple):
-    """One evaluation: episodes of mu without exploration, undiscounted; and, by mode,
-    of the same policy judged in other ways on the same initial states."""
+    """One evaluation: undiscounted episodes without exploration, and by mode the same
+    policy evaluated in other ways from the same initial states."""
 
     step: int
     update: int

@@ -1,6 +1,6 @@
-"""Work on every core: pinned processes that take task after task, the disk the witness.
+"""Run tasks on every core, in pinned processes that take task after task.
 
-What a task learned lies in its run folder; its process says no more than an exit code.
+The result of a task is its run folder; its process returns only an exit code.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG = 1  # of Linux
 
 
 class Task(NamedTuple):
-    """Something to do in another process; `work` is a function of a module."""
+    """Work for another process; `work` is a function of a module."""
 
     name: str
     work: Callable[..., int]
@@ -30,9 +30,9 @@ class Task(NamedTuple):
 def run_tasks(
     tasks: list[Task], count: int, poll: Callable[[], None]
 ) -> Iterator[tuple[str, int]]:
-    """Names and exit codes as tasks end, `count` at a time.
+    """Yield names and exit codes as tasks end, with `count` at a time.
 
-    `poll` raises when someone asked to stop: the processes are told, and waited for.
+    `poll` raises if a stop is requested: then the processes save and end first.
     """
     waiting, free = list(tasks), (usable_cores() * count)[:count]
     workers: list[Worker] = []
@@ -61,7 +61,7 @@ def run_tasks(
 
 
 class Worker:
-    """A process on a core, and what it is doing."""
+    """A process on a core, and its task."""
 
     def __init__(self, core: int):
         context = multiprocessing.get_context(
@@ -75,7 +75,7 @@ class Worker:
 
     def give(self, task: Task) -> None:
         self.task, self.process.name = task, task.name
-        with contextlib.suppress(OSError):  # it died: `ended` says so
+        with contextlib.suppress(OSError):  # it died: `ended` reports it
             self.pipe.send(task)
 
     def ended(self) -> tuple[str, int]:
@@ -83,7 +83,7 @@ class Worker:
         name, self.task = self.task.name, None
         try:
             return name, self.pipe.recv()
-        except (EOFError, OSError):  # it said nothing: its end says all
+        except (EOFError, OSError):  # no answer: it has ended
             self.process.join()
             return name, exit_code(self.process)
 
@@ -94,22 +94,22 @@ def exit_code(process: Any) -> int:
 
 
 def _serve(core: int, pipe: Any) -> None:
-    """Take tasks until nobody gives any."""
+    """Run tasks until there are no more."""
     with contextlib.suppress(AttributeError, OSError):
         os.sched_setaffinity(0, {core})
     with contextlib.suppress(OSError):
-        os.setpgrp()  # Ctrl-C is for the one who started us: we hear of it once
+        os.setpgrp()  # Ctrl-C reaches the parent process, which then stops this one
     with contextlib.suppress(AttributeError, OSError):
-        # ... and if that one is killed, we save and leave too
+        # ... if the parent is killed, save and end too
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     parent = multiprocessing.parent_process()
     if parent is not None and os.getppid() != parent.pid:
-        raise SystemExit(128 + signal.SIGTERM)  # it was killed while we began
+        raise SystemExit(128 + signal.SIGTERM)  # it was killed during our start
     share_programs()
     while True:
         try:
             task = pipe.recv()
-        except (EOFError, OSError):  # nobody is there any more
+        except (EOFError, OSError):  # the parent has ended
             return
         code = task.work(*task.arguments)
         with contextlib.suppress(OSError):
@@ -117,9 +117,9 @@ def _serve(core: int, pipe: Any) -> None:
 
 
 def share_programs() -> None:
-    """What one process compiled the others need not; before JAX is imported."""
+    """Share compiled programs between the processes; call it before JAX is imported."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    # code for one machine's processor is not another's
+    # compiled code depends on the processor
     cache = Path(home) / "penfac" / f"xla-{platform.node()}"
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
