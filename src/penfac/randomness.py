@@ -25,9 +25,7 @@ class Stream(IntEnum):
 def env_seed(seed: int, stream: Stream, *counters: int) -> int:
     """The seed for the reset of an environment."""
     sequence = np.random.SeedSequence([seed, int(stream), *counters])
-    return int(
-        sequence.generate_state(1, np.uint32)[0] >> 1
-    )  # Gymnasium: int32
+    return int(sequence.generate_state(1, np.uint32)[0] >> 1)  # Gymnasium wants int32
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:
