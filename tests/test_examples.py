@@ -1,4 +1,4 @@
-"""The examples run as a reader would run them, with small budgets."""
+"""Run the examples as a reader would, with small budgets."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def test_runs_of_several_seeds_are_read_with_last_and_best(tmp_path):
 
 
 def test_policy_is_deployed_without_jax(tmp_path):
-    """A gain that is known to stop the mass takes the place of a learned one."""
+    """The policy is a gain that is known to stop the mass."""
     one = np.ones(1, np.float32)
     weights = PolicyWeights(
         mean=np.zeros(2, np.float32),

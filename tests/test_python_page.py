@@ -1,4 +1,4 @@
-"""Every block of docs/python.md runs, one after the other, as a reader would run them."""
+"""Run every block of docs/python.md, in order, as a reader would."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ def blocks(text: str) -> list[str]:
 def test_every_block_runs(capsys):
     text = PAGE.read_text(encoding="utf-8")
     found = blocks(text)
-    assert len(found) == text.count("```") // 2  # there are no others
+    assert len(found) == text.count("```") // 2  # all blocks are Python
     names: dict = {"__name__": "page"}
     for block in found:
         exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102

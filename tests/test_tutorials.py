@@ -1,8 +1,8 @@
-"""The tutorial pages do what they say: every block is run, in order, as a reader would.
+"""Run every block of the tutorial pages, in order, as a reader would.
 
-A block is run unless the line before it says `<!-- not run: why -->`; with
-`<!-- exit code 2 -->` it must fail so, and say what the next block shows. A block with a
-title is a file that the page asks for.
+A block is not run if the line before it says `<!-- not run: why -->`. With `<!-- exit
+code 2 -->` it must fail with this code and print the next block. A block with a title
+is a file that the reader creates.
 """
 
 import os
@@ -53,7 +53,7 @@ def blocks(text: str) -> list[Block]:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Iterator[Path]:
-    """An empty place to work in, where `penfac` and `python` are these."""
+    """An empty working folder; `penfac` and `python` are those under test."""
     home, bin_ = tmp_path / "work", tmp_path / "bin"
     home.mkdir()
     bin_.mkdir()
@@ -68,7 +68,7 @@ def folder(tmp_path, monkeypatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(home)
     known = set(gymnasium.registry)
     yield home
-    for name in set(gymnasium.registry) - known:  # what a page registered is its own
+    for name in set(gymnasium.registry) - known:  # remove what the page registered
         del gymnasium.registry[name]
     for name in [n for n, m in sys.modules.items() if is_in(home, m)]:
         del sys.modules[name]
@@ -80,7 +80,7 @@ def is_in(home: Path, module: object) -> bool:
 
 
 def run_shell(code: str, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """`export` holds for the blocks that follow, as in a terminal."""
+    """Run a block in a shell; an `export` holds for later blocks, as in a terminal."""
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", code],
         env=os.environ | variables,
@@ -94,7 +94,7 @@ def run_shell(code: str, variables: dict[str, str]) -> subprocess.CompletedProce
 
 
 def run_page(page: str, names: dict) -> None:
-    """Python blocks share one namespace, shell blocks one folder."""
+    """Run all blocks: Python blocks share one namespace, shell blocks one folder."""
     found, variables = blocks(text_of(page)), {}
     for block, following in zip(found, [*found[1:], None], strict=True):
         if not block.is_run:
@@ -113,7 +113,7 @@ def run_page(page: str, names: dict) -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, "robot"])
 def test_every_block_is_fenced_and_is_run_or_says_why_not(page):
-    """Indented code would pass unnoticed, and so would a comment that says nothing."""
+    """Otherwise an indented block or a wrong comment would go unnoticed."""
     text = text_of(page)
     found = blocks(text)
     assert found
@@ -134,7 +134,7 @@ def test_the_page_works(page, folder):
 
 @pytest.mark.slow
 def test_the_page_about_robots_works_on_a_run(folder):
-    """It begins where a run is there already."""
+    """The page starts from an existing run."""
     pytest.importorskip("onnxruntime")
     few = "--set collect=steps --set worlds=2 --set steps_per_world=50 --set minibatches=4"
     made = f"penfac train --env RoboschoolHopper-v2 -n 100 --eval-episodes 1 {few}"
@@ -159,7 +159,8 @@ REMOTE = re.compile(
 
 @pytest.mark.slow
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
-    """A broken link or anchor is an error; links to other places are all it has of them."""
+    """Broken links and anchors are errors; the site loads nothing from other
+    servers."""
     pytest.importorskip("mkdocs", reason="needs the extra `docs`: make docs")
     pytest.importorskip("material", reason="needs the extra `docs`: make docs")
     built = subprocess.run(
