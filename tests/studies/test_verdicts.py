@@ -6,7 +6,7 @@ from scipy.stats import ttest_ind
 
 from penfac import stats
 from penfac.studies.claims import Claim, Side
-from penfac.studies.verdicts import Acted, judge
+from penfac.studies.verdicts import Activity, judge
 
 ENV = "e"
 
@@ -114,8 +114,8 @@ def test_a_mean_that_a_few_seeds_make_is_not_enough():
     assert row["p"] < 0.05
     assert row["probability_low"] < 0.5
     assert found["verdict"] == "not shown"
-    assert "of a above b the means alone are apart" in found["reason"]
-    assert "means alone" not in verdict("a above b", NEAR)["reason"]
+    assert "a above b: the means differ, but" in found["reason"]
+    assert "means differ" not in verdict("a above b", NEAR)["reason"]
 
 
 def test_all_comparisons_must_hold_and_holm_counts_them():
@@ -124,7 +124,7 @@ def test_all_comparisons_must_hold_and_holm_counts_them():
     found = judge(claim, [ENV], list(scores), looking(scores))
     assert [r["verdict"] for r in found["comparisons"]] == ["holds", "not shown"]
     assert found["verdict"] == "not shown"
-    assert "1 of 2 holds; 1 of 2 not shown" in found["reason"]
+    assert "holds: 1 of 2; not shown: 1 of 2" in found["reason"]
     ps = [r["p"] for r in found["comparisons"]]
     assert [r["p_holm"] for r in found["comparisons"]] == stats.holm(ps)
 
@@ -155,7 +155,7 @@ NEED = "a: beta above beta_min"
 
 def rests(share, known=20, unknown=0, **claim):
     """The verdict on `a above b` where a's condition held in that share of updates."""
-    act = lambda env, need: Acted(share, known, unknown)  # noqa: E731
+    act = lambda env, need: Activity(share, known, unknown)  # noqa: E731
     found = Claim("w", ("a above b",), needs=(NEED,), **claim)
     return judge(found, [ENV], ["a", "b"], looking(FAR), act)
 
@@ -182,12 +182,12 @@ def test_what_is_not_known_is_said_and_not_guessed():
     (warning,) = found["warnings"]
     assert "not known" in warning
     (warning,) = rests(0.5, known=3, unknown=17)["warnings"]
-    assert "known of 3 runs, not of 17" in warning
+    assert "known for 3 of 20 runs" in warning
 
 
 def test_one_environment_is_tested_and_another_not():
     def act(env, need):
-        return Acted(0.0 if env == "idle" else 1.0, 20, 0)
+        return Activity(0.0 if env == "idle" else 1.0, 20, 0)
 
     claim = Claim("w", ("a above b",), needs=(NEED,))
     found = judge(claim, ["idle", "busy"], ["a", "b"], looking(FAR), act)
@@ -258,7 +258,7 @@ def test_under_the_null_hypothesis_few_claims_hold():
 
 def test_power_says_what_so_many_seeds_can_see():
     assert (
-        "with 20 seeds an arm and 1 comparison a difference of 0.9"
+        "20 seeds per arm and 1 comparison detect a difference of 0.9"
         in verdict("a above b", NEAR)["power"]
     )
 

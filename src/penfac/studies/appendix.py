@@ -16,8 +16,10 @@ LINEAR: dict[str, Any] = {
 
 
 def linear(algo: str, envs: tuple[str, ...], settings: dict[str, Any], on=None) -> Arm:
-    """An arm of the appendix, with what was searched for it on each environment.
-    `Compatible features are used to learn the Q value function for both SPG and DPG`."""
+    """An arm of the appendix, with the settings that were searched on each environment.
+
+    "Compatible features are used to learn the Q value function for both SPG and DPG".
+    """
     own = LINEAR | settings
     if algo == "spg":
         own |= {"spg_critic": "compatible"}
@@ -28,22 +30,22 @@ def linear(algo: str, envs: tuple[str, ...], settings: dict[str, Any], on=None) 
 
 
 def dimensions(fidelity: str) -> Study:
-    """One state, mu = theta: linear in nothing but a bias; V is a single number. All four
-    end at the best action, so what tells them apart is the area under the curve."""
+    """One state: mu is a bias theta and V a single number. All four algorithms end at the
+    best action, so the area under the curve tells them apart."""
     settings = {"exploration": "gaussian", "rounds": 100}
     shapes, sizes = ("Round", "Oval", "Ridge"), (5, 10, 25, 50)
     envs = tuple(f"penfac/{shape}{size}-v0" for shape in shapes for size in sizes)
     growing = tuple((f"penfac/{s}5-v0", f"penfac/{s}50-v0") for s in shapes)
     return Study(
-        "fig5",
-        "Sensitivity to the number of action dimensions",
-        tuple(linear(a, envs, settings) for a in ("cacla", "cac", "spg", "dpg")),
-        envs,
-        (
+        name="fig5",
+        title="Sensitivity to the number of action dimensions",
+        arms=tuple(linear(a, envs, settings) for a in ("cacla", "cac", "spg", "dpg")),
+        envs=envs,
+        claims=(
             Claim(
                 "SPG is indeed more sensitive to larger action dimensions",
                 ("dpg above spg",),
-                "Appendix, Figure 5",
+                where="Appendix, Figure 5",
                 measure="relative",  # costs grow with the number of dimensions
                 changes=growing,
             ),
@@ -51,7 +53,7 @@ def dimensions(fidelity: str) -> Study:
                 "CACLA is also sensitive to this increase in dimensionality but not as "
                 "much as SPG",
                 ("cacla above spg",),
-                "Appendix, Figure 5",
+                where="Appendix, Figure 5",
                 measure="relative",
                 changes=growing,
             ),
@@ -59,44 +61,44 @@ def dimensions(fidelity: str) -> Study:
                 "even if the solution of CACLA and DPG are not exactly the same "
                 "theoretically, they are very similar in practice",
                 ("cacla level with dpg",),
-                "Appendix, Figure 5",
+                where="Appendix, Figure 5",
                 measure="area",
             ),
         ),
-        "Does CACLA suffer from the variance of SPG when actions have many dimensions?",
-        "Figure 5",
-        fidelity,
-        100,
-        2_000,
+        question="Does CACLA suffer from the variance of SPG when actions have many dimensions?",
+        paper="Figure 5",
+        fidelity=fidelity,
+        seeds=100,
+        steps=2_000,
         eval_episodes=1,  # one state, one action: always the same
         paper_seeds=100,
     )
 
 
 def critic_error(fidelity: str) -> Study:
-    """mu = phi(s) theta with tile coding."""
+    """mu(s) = phi(s) theta with tile coding."""
     settings = {"features": "tiles"}
     swing_up = "penfac/InvertedPendulumSwingup-v0"
     box = [-1.0, 1.0, -4.0, 4.0, -1.0, 1.0, -1.0, 1.0, -10.0, 10.0]
     large = {swing_up: {"tile_box": box, "tilings": 16, "tile_memory": 16384}}
     envs = ("penfac/MountainCarContinuous-v0", "penfac/Pendulum-v0", swing_up)
     return Study(
-        "fig6",
-        "Robustness to the critic's error",
-        tuple(linear(a, envs, settings, large) for a in ("cacla", "spg", "dpg")),
-        envs,
-        (
+        name="fig6",
+        title="Robustness to the critic's error",
+        arms=tuple(linear(a, envs, settings, large) for a in ("cacla", "spg", "dpg")),
+        envs=envs,
+        claims=(
             Claim(
                 "as soon as value functions become harder to learn, CACLA performs better "
                 "than both SPG and DPG",
                 ("cacla above spg", "cacla above dpg"),
-                "Appendix, Figure 6",
+                where="Appendix, Figure 6",
             ),
         ),
-        "Is CACLA more robust than SPG and DPG when the critic is less accurate?",
-        "Figure 6",
-        fidelity,
-        60,
-        200_000,
+        question="Is CACLA more robust than SPG and DPG when the critic is less accurate?",
+        paper="Figure 6",
+        fidelity=fidelity,
+        seeds=60,
+        steps=200_000,
         paper_seeds=60,
     )

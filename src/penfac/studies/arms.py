@@ -1,10 +1,10 @@
-"""What studies of the paper share: tasks, budgets, and arms of a fidelity."""
+"""Tasks, budgets and arms that the studies of the paper share."""
 
 from typing import Any
 
-from penfac.algos import ALGORITHMS
 from penfac.settings import presets
 from penfac.settings.configs import from_values
+from penfac.settings.registry import settings_of
 from penfac.studies.spec import Arm
 
 FIDELITIES = ("authors", "tuned")
@@ -12,7 +12,7 @@ HOPPER, CHEETAH, HUMANOID = (
     f"Roboschool{robot}-v2" for robot in ("Hopper", "HalfCheetah", "Humanoid")
 )
 SEEDS = 60  # of the paper's figures
-STEPS = 20_000_000  # of a run of the authors' program
+STEPS = 20_000_000  # of a run by the authors' program
 
 
 def arm(
@@ -22,12 +22,12 @@ def arm(
 
 
 def config_of(fidelity: str, env: str, algo: str = "penfac", **settings: Any) -> Any:
-    """The config that an arm of these settings has."""
-    found = ALGORITHMS[algo]
-    base = presets.preset(found.presets, fidelity, env) | dict(found.overrides)
-    return from_values(found.config, base | settings)
+    """The config of an arm with these settings."""
+    known = settings_of(algo)
+    base = presets.preset(known.presets, fidelity, env) | dict(known.overrides)
+    return from_values(known.config, base | settings)
 
 
-def usual(fidelity: str, env: str, key: str) -> Any:
-    """What PeNFAC's preset has for a setting."""
+def preset_value(fidelity: str, env: str, key: str) -> Any:
+    """The value of a setting in PeNFAC's preset."""
     return getattr(config_of(fidelity, env), key)

@@ -111,8 +111,8 @@ def gait_files(runs: list[RunResult]) -> list[dict[str, str]]:
 def judge_claims(study: Study, runs: list[RunResult]) -> list[dict[str, Any]]:
     """The verdict on each claim of a study, with its budget."""
     arms = [arm.name for arm in study.arms]
-    look, act = score_lookup(runs), activity_lookup(runs)
-    judged = [verdicts.judge(c, study.envs, arms, look, act) for c in study.claims]
+    look, activity = score_lookup(runs), activity_lookup(runs)
+    judged = [verdicts.judge(c, study.envs, arms, look, activity) for c in study.claims]
     for claim in judged:
         rows = [r for r in claim["comparisons"] if r["verdict"] != "not run"]
         claim["seeds"] = min((n for row in rows for n in row["n"]), default=0)

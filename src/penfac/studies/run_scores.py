@@ -1,20 +1,21 @@
 """Scores of runs by seed, and how often the conditions of claims held."""
 
 from penfac.scores import final_score, mean_return
-from penfac.studies import verdicts
 from penfac.studies.claims import Need, Side
+from penfac.studies.effects import ScoreLookup, Scores
 from penfac.studies.run_results import LearningCurve, RunResult
+from penfac.studies.verdicts import Activity, ActivityLookup
 
 
 def runs_of(runs: list[RunResult], env: str, arm: str) -> list[RunResult]:
     return [run for run in runs if (run.unit.env, run.unit.arm) == (env, arm)]
 
 
-def score_lookup(runs: list[RunResult]) -> verdicts.Look:
+def score_lookup(runs: list[RunResult]) -> ScoreLookup:
     """A function from environment, side and measure to scores by seed."""
-    known: dict[tuple[str, Side, str], verdicts.Scores] = {}
+    known: dict[tuple[str, Side, str], Scores] = {}
 
-    def look(env: str, side: Side, measure: str) -> verdicts.Scores:
+    def look(env: str, side: Side, measure: str) -> Scores:
         if (env, side, measure) not in known:
             known[env, side, measure] = scores(runs, env, side, measure)
         return known[env, side, measure]
@@ -22,10 +23,10 @@ def score_lookup(runs: list[RunResult]) -> verdicts.Look:
     return look
 
 
-def activity_lookup(runs: list[RunResult]) -> verdicts.Act:
+def activity_lookup(runs: list[RunResult]) -> ActivityLookup:
     """A function from environment and condition to the mean share over seeds."""
 
-    def act(env: str, need: Need) -> verdicts.Acted:
+    def activity(env: str, need: Need) -> Activity:
         ended = [
             run
             for run in runs_of(runs, env, need.arm)
@@ -33,14 +34,12 @@ def activity_lookup(runs: list[RunResult]) -> verdicts.Act:
         ]
         shares = [r.active[need.text] for r in ended if need.text in r.active]
         share = sum(shares) / len(shares) if shares else None
-        return verdicts.Acted(share, len(shares), len(ended) - len(shares))
+        return Activity(share, len(shares), len(ended) - len(shares))
 
-    return act
+    return activity
 
 
-def scores(
-    runs: list[RunResult], env: str, side: Side, measure: str
-) -> verdicts.Scores:
+def scores(runs: list[RunResult], env: str, side: Side, measure: str) -> Scores:
     """Scores of runs that ended; a failed seed gets the worst score of its arm."""
     own = runs_of(runs, env, side.arm)
     found = {

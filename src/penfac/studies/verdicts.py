@@ -1,117 +1,79 @@
-"""Does a claim hold? Scores by seed in, a verdict with its numbers out.
+"""The verdict on a claim, from the scores of its arms by seed.
 
-`holds` and `contradicted` need an effect that chance makes in fewer than 5 of 100 claims
-(Holm over all comparisons of a claim by one measure, so that another measure beside it
-changes no verdict); everything between is `not shown`. A claim that rests on something
-that did not act in the arm that has it is `not tested`.
+`holds` and `contradicted` need an effect that chance makes in fewer than 5 of 100 claims.
+Holm's correction counts all comparisons of a claim by one measure, so another measure
+changes no verdict. Anything between is `not shown`. A claim is `not tested` where a
+condition that it rests on was not active.
 """
 
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from penfac import stats
-from penfac.studies.claims import Claim, Comparison, Need, Side
+from penfac.studies.claims import Claim, Comparison, Need
+from penfac.studies.effects import Effect, Place, ScoreLookup, compare, side_scores
 
 ALPHA = 0.05
-LEARNED = 0.1  # of what the best arm gained: less is nothing
-ACTING = 0.1  # of the updates: what acts in fewer does not act
+ACTIVE = 0.1  # share of updates: a condition that held in fewer was not active
 VERDICTS = ("holds", "contradicted", "not shown", "not tested", "not run")
+NO_NUMBERS = dict.fromkeys(
+    ("difference", "low", "high", "p", "p_holm", "probability", "probability_low",
+     "probability_high")
+)  # fmt: skip
 
-Scores = dict[int, float]  # by seed
-Look = Callable[[str, Side, str], Scores]  # env, whose, measure (or "initial")
 
-
-class Acted(NamedTuple):
-    """In which share of an arm's updates a condition held, and of how many runs that is
-    known and not known."""
+class Activity(NamedTuple):
+    """The share of an arm's updates in which a condition held, and for how many runs it
+    is known and unknown."""
 
     share: float | None
     known: int
     unknown: int
 
 
-Act = Callable[[str, Need], Acted]  # env, condition
-
-
-class Place(NamedTuple):
-    """Where sides are compared: on one environment, or by their change to it."""
-
-    env: str
-    before: str | None = None
-
-    def __str__(self) -> str:
-        return self.env if self.before is None else f"{self.before} to {self.env}"
-
-
-class Finding(NamedTuple):
-    """One comparison in one place: the number, how sure, and in which direction."""
-
-    comparison: Comparison
-    value: float
-    low: float
-    high: float
-    p: float  # of what would be so if the comparison did not hold
-    against: float  # ... of what would be so if its opposite did not
-    probability: stats.Probability | None
-    n: list[int]
-    lead: bool = True  # P(first > second) is not against it
+ActivityLookup = Callable[[str, Need], Activity]  # env, condition
 
 
 def judge(
     claim: Claim,
     envs: Sequence[str],
     arms: Sequence[str],
-    look: Look,
-    act: Act | None = None,
+    look: ScoreLookup,
+    activity: ActivityLookup | None = None,
 ) -> dict:
-    """A claim's verdict, and each comparison's."""
+    """The verdict on a claim, and on each of its comparisons."""
     rows: list[dict[str, Any]] = []
-    found: list[tuple[dict[str, Any], Finding]] = []
-    told: dict[str, None] = {}
+    tested: list[tuple[dict[str, Any], Effect]] = []
+    warnings: dict[str, None] = {}
     for place in places(claim, envs):
-        idle, warnings = resting(claim, place, act)
-        told |= dict.fromkeys(warnings)
+        inactive, notes = check_conditions(claim, place, activity)
+        warnings |= dict.fromkeys(notes)
         for comparison, measure in product(claim.comparisons, claim.measures):
-            finding = compare(claim, comparison, place, arms, look, measure)
+            effect = compare(comparison, place, measure, claim.margin, arms, look)
             row = {"env": str(place), "text": comparison.text, "measure": measure}
             rows.append(row)
-            if finding is None:
-                row |= not_run(comparison, place, measure, look)
+            if effect is None:
+                row |= row_without_effect(comparison, place, measure, look)
                 continue
-            row |= as_row(finding)
-            if idle:
-                row["verdict"] = "not tested"
-            else:
-                found.append((row, finding))
+            row |= effect.as_row() | {"verdict": "not tested" if inactive else ""}
+            if not inactive:
+                tested.append((row, effect))
     for measure in claim.measures:
-        settle([pair for pair in found if pair[0]["measure"] == measure])
+        give_verdicts([pair for pair in tested if pair[0]["measure"] == measure])
     return {
         "words": claim.words,
         "where": claim.where,
-        "verdict": together([row["verdict"] for row in rows]),
+        "verdict": combine([row["verdict"] for row in rows]),
         "reason": reason(rows),
-        "power": power([finding for _, finding in found], len(claim.measures)),
-        "warnings": list(told),
+        "power": power([effect for _, effect in tested], len(claim.measures)),
+        "warnings": list(warnings),
         "measures": {
-            measure: together([r["verdict"] for r in rows if r["measure"] == measure])
+            measure: combine([r["verdict"] for r in rows if r["measure"] == measure])
             for measure in claim.measures
         },
         "comparisons": rows,
     }
-
-
-def settle(found: list[tuple[dict[str, Any], Finding]]) -> None:
-    """Give rows that are judged together their verdicts."""
-    ps = stats.holm([finding.p for _, finding in found])
-    against = stats.holm([finding.against for _, finding in found])
-    for (row, finding), p, q in zip(found, ps, against, strict=True):
-        word = verdict(finding, p, q)
-        row |= {"verdict": word, "p_holm": p}
-        if word == "contradicted":  # the p of what it says
-            row |= {"p": finding.against, "p_holm": q}
 
 
 def places(claim: Claim, envs: Sequence[str]) -> list[Place]:
@@ -120,128 +82,57 @@ def places(claim: Claim, envs: Sequence[str]) -> list[Place]:
     return [Place(env) for env in claim.envs or envs]
 
 
-def resting(claim: Claim, place: Place, act: Act | None) -> tuple[bool, list[str]]:
-    """Whether something that the claim rests on did not act, and what to say of it."""
-    idle, told = False, []
-    if act is None:
-        return idle, told
-    for need in claim.conditions:
-        share, known, unknown = act(place.env, need)
-        what = f"{need.column} above {need.bound} in {need.arm} on {place.env}"
-        if share is not None and share < ACTING:
-            idle = True
-            told.append(
-                f"{what}: in {share:.1%} of the updates, fewer than {ACTING:.0%}; what "
-                "the other arm leaves out did not act, and nothing is tested"
+def check_conditions(
+    claim: Claim, place: Place, activity: ActivityLookup | None
+) -> tuple[bool, list[str]]:
+    """Whether a condition of the claim was inactive, and warnings about conditions."""
+    inactive, warnings = False, []
+    for need in claim.conditions if activity else ():
+        share, known, unknown = activity(place.env, need)
+        condition = f"{need.column} above {need.bound} in {need.arm} on {place.env}"
+        if share is not None and share < ACTIVE:
+            inactive = True
+            warnings.append(
+                f"{condition}: in {share:.1%} of the updates, {ACTIVE:.0%} are needed; "
+                "the claim is not tested, because what it is about was not active"
             )
         if unknown and share is None:
-            told.append(
-                f"{what}: not known, no run has progress.csv or a line in acting.csv; "
-                "the verdict takes it that it did"
+            warnings.append(
+                f"{condition}: not known, no run has progress.csv or a row in acting.csv; "
+                "the verdict assumes that it was active"
             )
         elif unknown:
-            told.append(f"{what}: known of {known} runs, not of {unknown}")
-    return idle, told
+            warnings.append(f"{condition}: known for {known} of {known + unknown} runs")
+    return inactive, warnings
 
 
-def scores_of(
-    comparison: Comparison, place: Place, measure: str, look: Look
-) -> tuple[list[Scores], tuple[float, ...]]:
-    """Scores of every side, and their weights; of a change those before it as well."""
-    after = [look(place.env, side, measure) for side in comparison.sides]
-    if place.before is None:
-        return after, comparison.weights
-    before = [look(place.before, side, measure) for side in comparison.sides]
-    return after + before, comparison.weights + tuple(-w for w in comparison.weights)
+def row_without_effect(
+    comparison: Comparison, place: Place, measure: str, look: ScoreLookup
+) -> dict[str, Any]:
+    sides, _ = side_scores(comparison, place, measure, look)
+    n = [len(scores) for scores in sides]
+    return NO_NUMBERS | {"n": n, "verdict": "not run"}
 
 
-def compare(
-    claim: Claim,
-    comparison: Comparison,
-    place: Place,
-    arms: Sequence[str],
-    look: Look,
-    measure: str,
-) -> Finding | None:
-    """None where a side has fewer than two seeds."""
-    sides, weights = scores_of(comparison, place, measure, look)
-    if any(len(scores) < 2 for scores in sides):
-        return None
-    if comparison.kind == "nothing":
-        return learns_nothing(comparison, place.env, arms, look, measure)
-    samples, paired = paired_samples(comparison, sides)
-    if len(samples[0]) < 2:  # pairs
-        return None
-    if paired:
-        c = stats.paired(*samples)
-        deviation = float(np.std(np.concatenate(samples), ddof=1))
-    else:
-        c = stats.contrast(samples, weights)
-        deviation = float(np.sqrt(np.mean([np.var(x, ddof=1) for x in samples])))
-    two = len(samples) == 2
-    probability = stats.improvement(*samples) if two else None
-    lead = probability is None or probability.low > 0.5
-    n = [len(x) for x in samples]
-    finding = Finding(
-        comparison, c.value, c.low, c.high, *directed(c), probability, n, lead
-    )
-    margin = claim.margin * deviation
-    if comparison.kind == "not below":
-        return finding._replace(p=c.p_above(-margin), lead=True)
-    if comparison.kind == "level":
-        # apart is what contradicts: beyond the margin, on either side
-        apart = 2 * min(c.p_above(margin), c.p_below(-margin), 0.5)
-        inside = max(c.p_above(-margin), c.p_below(margin))  # two one-sided tests
-        return finding._replace(p=inside, against=apart, lead=True)
-    return finding
+def give_verdicts(tested: list[tuple[dict[str, Any], Effect]]) -> None:
+    """Write verdicts into the rows that Holm's correction counts together."""
+    ps = stats.holm([effect.p for _, effect in tested])
+    opposite = stats.holm([effect.p_opposite for _, effect in tested])
+    for (row, effect), p, q in zip(tested, ps, opposite, strict=True):
+        word = verdict(effect, p, q)
+        row |= {"verdict": word, "p_holm": p}
+        if word == "contradicted":  # the p-value of that verdict
+            row |= {"p": effect.p_opposite, "p_holm": q}
 
 
-def paired_samples(
-    comparison: Comparison, sides: list[Scores]
-) -> tuple[list[list[float]], bool]:
-    """Two judgements of the same policies are pairs; other sides are independent."""
-    same = len({side.arm for side in comparison.sides}) == 1 and len(sides) == 2
-    if same:
-        both = sorted(sides[0].keys() & sides[1].keys())
-        return [[side[seed] for seed in both] for side in sides], True
-    return [list(side.values()) for side in sides], False
-
-
-def learns_nothing(
-    comparison: Comparison, env: str, arms: Sequence[str], look: Look, measure: str
-) -> Finding | None:
-    """What it gained over its first policy, against a tenth of what the best arm did."""
-    (side,) = comparison.sides
-
-    def gains(whose: Side) -> tuple[list[float], list[float]]:
-        first, last = look(env, whose, "initial"), look(env, whose, measure)
-        both = sorted(first.keys() & last.keys())
-        return [last[s] for s in both], [first[s] for s in both]
-
-    if len(gains(side)[0]) < 2:  # one that failed before it was judged has no first
-        return None
-    c = stats.paired(*gains(side))
-    others = [gains(Side(arm)) for arm in arms]
-    means = [float(np.mean(np.subtract(*both))) for both in others if both[0]]
-    margin = LEARNED * max([0.0, *means])
-    p, against = c.p_below(margin), c.p_above(margin)
-    n = [len(gains(side)[0])]
-    return Finding(comparison, c.value, c.low, c.high, p, against, None, n)
-
-
-def directed(c: stats.Contrast) -> tuple[float, float]:
-    """Two-sided p for the claimed direction, and for the opposite one."""
-    return (c.p, 1.0) if c.value > 0 else (1.0, c.p) if c.value < 0 else (1.0, 1.0)
-
-
-def verdict(finding: Finding, p: float, against: float) -> str:
-    if p < ALPHA and finding.lead:
+def verdict(effect: Effect, p: float, p_opposite: float) -> str:
+    if p < ALPHA and effect.consistent:
         return "holds"
-    return "contradicted" if against < ALPHA else "not shown"
+    return "contradicted" if p_opposite < ALPHA else "not shown"
 
 
-def together(verdicts: list[str]) -> str:
-    """All must hold; one that is contradicted contradicts."""
+def combine(verdicts: list[str]) -> str:
+    """A claim holds if all comparisons do; one that is contradicted contradicts it."""
     if "contradicted" in verdicts:
         return "contradicted"
     for word in ("not run", "not tested"):
@@ -250,67 +141,40 @@ def together(verdicts: list[str]) -> str:
     return "holds" if all(v == "holds" for v in verdicts) else "not shown"
 
 
+# --- explanations ------------------------------------------------------------------------
+
+
 def reason(rows: list[dict[str, Any]]) -> str:
-    """One sentence: which comparisons went how."""
-    found = {v: [r for r in rows if r["verdict"] == v] for v in VERDICTS}
-    told = []
-    for word in VERDICTS:
-        if not found[word]:
-            continue
-        if len(rows) > 1:
-            told.append(f"{len(found[word])} of {len(rows)} {word}")
-        first = found[word][0]
-        if len(rows) == 1 and first["difference"] is not None:
-            told.append(
-                f"{first['difference']:+,.0f} [{first['low']:+,.0f}, {first['high']:+,.0f}]"
+    """One sentence on the verdicts of the comparisons."""
+    if len(rows) == 1:
+        parts = [interval(rows[0])]
+    else:
+        counts = {v: sum(row["verdict"] == v for row in rows) for v in VERDICTS}
+        parts = [f"{v}: {n} of {len(rows)}" for v, n in counts.items() if n]
+    for row in rows:
+        # a few good seeds may make the mean
+        if row["verdict"] == "not shown" and row["p_holm"] < ALPHA:
+            parts.append(
+                f"{row['text']}: the means differ, but P(first > second) may be "
+                f"{row['probability_low']:.2f} to {row['probability_high']:.2f}"
             )
-        elif len(rows) == 1:
-            told.append(f"fewer than two seeds ({', '.join(map(str, first['n']))})")
-    for row in found["not shown"]:
-        if row["p_holm"] < ALPHA:  # a few seeds may make the mean
-            low, high = row["probability_low"], row["probability_high"]
-            told.append(
-                f"of {row['text']} the means alone are apart: a run of the first beats one "
-                f"of the second with a chance of {low:.2f} to {high:.2f}"
-            )
-    return "; ".join(told)
+    return "; ".join(parts)
 
 
-def power(found: list[Finding], measures: int) -> str:
-    """What so many seeds can see, by each of so many measures."""
-    if not found:
+def interval(row: dict[str, Any]) -> str:
+    if row["difference"] is None:
+        return f"fewer than two seeds ({', '.join(map(str, row['n']))})"
+    return f"{row['difference']:+,.0f} [{row['low']:+,.0f}, {row['high']:+,.0f}]"
+
+
+def power(effects: list[Effect], measures: int) -> str:
+    """What so many seeds can detect, by each of so many measures."""
+    if not effects:
         return ""
-    n, count = min(min(f.n) for f in found), len(found) // measures
-    seen = stats.detectable(n, comparisons=count)
+    n, count = min(min(e.n) for e in effects), len(effects) // measures
+    size = stats.detectable(n, comparisons=count)
+    plural = "s" * (count > 1)
     return (
-        f"with {n} seeds an arm and {count} "
-        f"comparison{'s' * (count > 1)} a difference of {seen:.2f} standard "
-        "deviations is seen 80 % of the time"
+        f"{n} seeds per arm and {count} comparison{plural} detect a difference of "
+        f"{size:.2f} standard deviations 80 % of the time"
     )
-
-
-def as_row(finding: Finding) -> dict[str, Any]:
-    likely = finding.probability
-    return {
-        "difference": finding.value,
-        "low": finding.low,
-        "high": finding.high,
-        "p": finding.p,
-        "p_holm": finding.p,
-        "probability": None if likely is None else likely.p,
-        "probability_low": None if likely is None else likely.low,
-        "probability_high": None if likely is None else likely.high,
-        "n": finding.n,
-        "verdict": "",
-    }
-
-
-def not_run(
-    comparison: Comparison, place: Place, measure: str, look: Look
-) -> dict[str, Any]:
-    empty = dict.fromkeys(
-        ("difference", "low", "high", "p", "p_holm", "probability",
-         "probability_low", "probability_high")
-    )  # fmt: skip
-    n = [len(scores) for scores in scores_of(comparison, place, measure, look)[0]]
-    return empty | {"n": n, "verdict": "not run"}
