@@ -87,7 +87,9 @@ def check_conditions(
 ) -> tuple[bool, list[str]]:
     """Whether a condition of the claim was inactive, and warnings about conditions."""
     inactive, warnings = False, []
-    for need in claim.conditions if activity else ():
+    if activity is None:
+        return inactive, warnings
+    for need in claim.conditions:
         share, known, unknown = activity(place.env, need)
         condition = f"{need.column} above {need.bound} in {need.arm} on {place.env}"
         if share is not None and share < ACTIVE:
