@@ -11,8 +11,8 @@ import numpy as np
 
 from penfac.algos import penfac as algorithm
 from penfac.algos.base import Moment
+from penfac.algos.numbers import Numbers, Plan
 from penfac.algos.penfac import State
-from penfac.algos.penfac_config import Numbers, Plan
 from penfac.settings.penfac import Config
 from penfac.types import EnvSpec, Transitions
 
@@ -85,7 +85,7 @@ class Learner(NamedTuple):
 def make_learner(seed: int = 0, **settings) -> Learner:
     """A learner with small networks; `settings` are values of the config."""
     cfg = Config(**(SMALL | settings))
-    plan, numbers = algorithm.plan(cfg, SPEC), algorithm.numbers(cfg)
+    plan, numbers = algorithm.PENFAC.plan(cfg, SPEC), algorithm.PENFAC.numbers(cfg)
     state = algorithm.init(jax.random.key(seed), plan, numbers)
     return Learner(cfg, plan, numbers, state)
 

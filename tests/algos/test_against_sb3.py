@@ -112,7 +112,7 @@ PPO = {
 def ppo_pair(spec, **settings):
     """Our learner and SB3's, with the same weights."""
     cfg = PpoConfig(**(PPO | settings))
-    plan, numbers = ppo.plan(cfg, spec), ppo.numbers(cfg)
+    plan, numbers = ppo.PPO.plan(cfg, spec), ppo.PPO.numbers(cfg)
     state = ppo.init(jax.random.key(0), plan, numbers)
     model = sb3.PPO(
         "MlpPolicy", Still(), n_steps=64, batch_size=16, n_epochs=cfg.epochs,
@@ -266,7 +266,7 @@ def critics_of(networks, k):
 def ddpg_pair(kind, spec, batch):
     """Our learner with a filled replay, and SB3's with the same weights."""
     cfg = DdpgConfig(**(DDPG | KINDS[kind]))
-    plan, numbers = ddpg.plan(cfg, spec), ddpg.numbers(cfg)
+    plan, numbers = ddpg.DDPG.plan(cfg, spec), ddpg.DDPG.numbers(cfg)
     state = ddpg.init(jax.random.key(0), plan, numbers)
     other = ddpg.init(jax.random.key(9), plan, numbers).learner.online
     # target networks of their own, else nothing tells them from the learned ones
@@ -361,7 +361,9 @@ def test_the_target_and_the_actors_gradient(kind, spec, batch):
     key = jax.random.key(3)
     rows = ddpg.minibatch(replay, key, plan, numbers)
     data = theirs(rows)
-    off = ddpg.running_inputs(observed, numbers.critic_running, numbers.obs_clip)
+    off = ddpg.running_inputs(
+        observed, numbers.normalise_critic.running, numbers.obs_clip
+    )
     ours = ddpg.critic_target(learner.target, rows, observed, off, key, plan, numbers)
     noise = tensor(cfg.target_noise * np.asarray(jax.random.normal(key, (B, M))))
     with th.no_grad():

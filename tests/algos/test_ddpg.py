@@ -11,7 +11,7 @@ import pytest
 import oracles
 from penfac.algos import ddpg
 from penfac.algos.base import Moment
-from penfac.algos.ddpg_config import Numbers, Plan
+from penfac.algos.numbers import Numbers, Plan
 from penfac.algos.replay import append
 from penfac.core.normalise import BATCH_NORM_EPS
 from penfac.settings import presets
@@ -53,7 +53,7 @@ class Made(NamedTuple):
 def make(spec):
     def build(seed=0, **settings) -> Made:
         cfg = Config(**(SMALL | settings))
-        plan, numbers = ddpg.plan(cfg, spec), ddpg.numbers(cfg)
+        plan, numbers = ddpg.DDPG.plan(cfg, spec), ddpg.DDPG.numbers(cfg)
         return Made(cfg, plan, numbers, ddpg.init(jax.random.key(seed), plan, numbers))
 
     return build
@@ -280,7 +280,9 @@ def test_the_smoothed_action_stays_within_its_limit_and_the_box(make, batch, key
     rows64 = jax.tree.map(lambda x: np.asarray(x, float), rows)
     ahead = [by_hand.q(c, rows64.next_obs, pushed)[0] for c in by_hand.critics]
     expected = rows64.reward + rows64.discount * np.minimum(*ahead)
-    inputs = ddpg.running_inputs(observed, made.numbers.critic_running, jnp.float32(5))
+    inputs = ddpg.running_inputs(
+        observed, made.numbers.normalise_critic.running, jnp.float32(5)
+    )
     target = ddpg.critic_target(
         made.state.learner.target, rows, observed, inputs, key, made.plan, made.numbers
     )
@@ -314,7 +316,9 @@ def test_the_actor_climbs_the_first_critic_alone(make, batch):
     """Another second critic: the same actor, bit for bit; another first one: not."""
     made = make(**TWO)
     _, observed = stored(made, batch)
-    off = ddpg.running_inputs(observed, made.numbers.critic_running, jnp.float32(5))
+    off = ddpg.running_inputs(
+        observed, made.numbers.normalise_critic.running, jnp.float32(5)
+    )
     improve = jax.jit(partial(ddpg.improve_actor, plan=made.plan))
     learner, obs = made.state.learner, batch.obs[:B]
 
@@ -495,7 +499,9 @@ def test_learning_with_batch_norm_sees_the_minibatch(make, batch):
     moving all of its states by a constant changes nothing for the actor."""
     made = make(normalise_actor="batch-norm", critic_hidden=(7,))
     _, observed = stored(made, batch)
-    off = ddpg.running_inputs(observed, made.numbers.critic_running, jnp.float32(5))
+    off = ddpg.running_inputs(
+        observed, made.numbers.normalise_critic.running, jnp.float32(5)
+    )
     learner, obs = made.state.learner, batch.obs[:B]
     # a critic that does not look at the state
     critics = jax.tree.map(lambda x: x, learner.online.critics)

@@ -11,7 +11,7 @@ from tests.tiers import slow_except
 
 import oracles
 from penfac.algos import online
-from penfac.algos.online_config import Numbers, Plan
+from penfac.algos.numbers import Numbers, Plan
 from penfac.core.features import tile_features
 from penfac.core.normalise import running_init
 from penfac.errors import ConfigError
@@ -59,7 +59,7 @@ class Made(NamedTuple):
 def make(spec):
     def build(seed=0, **settings) -> Made:
         cfg = Config(**(SMALL | settings))
-        plan, numbers = online.plan(cfg, spec), online.numbers(cfg)
+        plan, numbers = online.CACLA.plan(cfg, spec), online.CACLA.numbers(cfg)
         made = online.init(jax.random.key(seed), plan, numbers)
         return Made(cfg, plan, numbers, made)
 
@@ -362,7 +362,7 @@ def test_with_tiles_a_step_is_that_of_their_features_as_inputs(
     made = make(**(TILES | size | rule | {"tile_memory": 20}))
     tiling = made.plan.tiling
     plain_cfg = dataclasses.replace(made.cfg, features="observation")
-    plain = online.plan(plain_cfg, spec._replace(obs_dim=tiling.size))
+    plain = online.CACLA.plan(plain_cfg, spec._replace(obs_dim=tiling.size))
     rng = np.random.default_rng(1)
     draw = lambda x: jnp.asarray(0.3 * rng.normal(size=x.shape), x.dtype)  # noqa: E731
     start = {k: jax.tree.map(draw, getattr(made.state, k)) for k in PARAMETERS}

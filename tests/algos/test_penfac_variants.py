@@ -11,13 +11,14 @@ from tests.tiers import slow_except
 
 from penfac.algos import ALGORITHMS
 from penfac.algos import penfac as algorithm
-from penfac.algos.penfac_config import numbers, plan
+from penfac.algos.networks import rule_of
+from penfac.algos.numbers import numbers, plan
 from penfac.engines.base import moment
 from penfac.errors import ConfigError
 from penfac.settings import presets
 from penfac.settings.configs import check, from_values, to_values
 from penfac.settings.declaration import declared, known_fields
-from penfac.settings.penfac import Config
+from penfac.settings.penfac import Config, usual_gamma
 
 WORDS = [
     (key, word)
@@ -263,13 +264,35 @@ def test_numbers_hold_what_the_config_says(spec):
         trust_region=True, normalise_actor="none", normalise_critic="running",
     )  # fmt: skip
     n = numbers(cfg)
-    assert (n.gamma, n.bootstrap, n.hold_nonpositive) == (0.5, 0, 1)
-    assert (bool(n.rms), bool(n.printed)) == (True, True)
-    assert tuple(map(float, n.rule)) == (0, 1, 1)
+    assert n.gamma == 0.5
+    assert n.time_limit._asdict() == {"bootstrap": False, "terminal": True}
+    assert n.nonpositive.hold
+    assert n.advantage_scale.rms
+    assert n.distance._asdict() == {"rms": False, "printed": True, "sigma": False}
+    assert tuple(map(float, rule_of(n.actor_update))) == (0, 1, 1)
     assert (n.beta_start, n.beta_max) == (3, np.inf)
-    switches = (n.actor_running, n.actor_batch_norm, n.critic_running)
-    assert [bool(s) for s in switches] == [False, False, True]
+    running, batch_norm = n.normalise_actor.running, n.normalise_actor.batch_norm
+    assert not running
+    assert not batch_norm
+    assert n.normalise_critic.running
     assert plan(cfg, spec).batch_norm is False
+
+
+def test_without_a_trust_region_beta_is_zero_and_nothing_stops_early():
+    """The switch acts through the settings that it governs."""
+    n = numbers(Config(trust_region=False, early_stop=True))
+    assert (n.beta_start, n.beta_min, n.beta_max) == (0, 0, 0)
+    assert not n.early_stop
+    assert numbers(Config(early_stop=True)).early_stop
+
+
+def test_none_is_the_number_it_means(spec):
+    """No limit is infinite; no end of the noise is its start; no gamma is the task's."""
+    n = numbers(Config(ratio_limit=None, sigma=0.5, sigma_end=None, gamma=None))
+    assert (n.ratio_limit, n.sigma_end) == (np.inf, 0.5)
+    assert n.gamma == np.float32(usual_gamma(None))
+    quick = numbers(Config(gamma=None), spec._replace(time_step=0.001))
+    assert quick.gamma == np.float32(usual_gamma(0.001))
 
 
 # --- what cannot be meant -------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 import oracles
 from penfac.algos import ppo
 from penfac.algos.base import Moment
-from penfac.algos.ppo_config import Numbers, Plan
+from penfac.algos.numbers import Numbers, Plan
 from penfac.policy import mean_action
 from penfac.settings import presets
 from penfac.settings.configs import from_values
@@ -53,7 +53,7 @@ class Made(NamedTuple):
 def make(spec):
     def build(seed=0, **settings) -> Made:
         cfg = Config(**(SMALL | settings))
-        plan, numbers = ppo.plan(cfg, spec), ppo.numbers(cfg)
+        plan, numbers = ppo.PPO.plan(cfg, spec), ppo.PPO.numbers(cfg)
         state = ppo.init(jax.random.key(seed), plan, numbers)
         # an actor that is not nearly 0, so that its movement shows
         actor = jax.tree.map(
@@ -214,8 +214,8 @@ def test_authors_hand_the_sample_to_the_environment_as_it_is():
     """D32: OpenAI's program clips nothing; ours does, unless asked."""
     kept = presets.preset("ppo", "authors", "RoboschoolHalfCheetah-v2")
     cfg = from_values(Config, kept)
-    assert not ppo.collecting(cfg).exploration.clip
-    assert ppo.collecting(Config()).exploration.clip
+    assert not ppo.PPO.collecting(cfg).exploration.clip
+    assert ppo.PPO.collecting(Config()).exploration.clip
 
 
 @pytest.mark.parametrize("settings", [{}, {"clip_value": True}], ids=str)

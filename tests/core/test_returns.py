@@ -18,8 +18,8 @@ from penfac.core.returns import (
     lambda_advantages,
     lambda_returns,
     td_errors,
-    usual_gamma,
 )
+from penfac.settings.penfac import usual_gamma
 
 ENDS = ("goes on", "terminated", "truncated", "both", "row cut")
 GAMMAS = [Fraction(0), Fraction(1, 2), Fraction(3, 4), Fraction(1)]

@@ -7,8 +7,8 @@ import numpy as np
 
 from penfac.algos import ALGORITHMS
 from penfac.algos.networks import running_inputs, value
+from penfac.algos.numbers import Numbers, Plan
 from penfac.algos.penfac import State
-from penfac.algos.penfac_config import Numbers, Plan
 from penfac.core.noise import Exploration
 from penfac.core.normalise import normalise
 from penfac.engines.base import moment
@@ -80,6 +80,8 @@ def collector(env: JaxEnv, plan: Plan, episodes: int, how: Exploration):
 
 def value_of(state: State, obs, plan: Plan, numbers: Numbers) -> np.ndarray:
     """V(s) of a learner's critic."""
-    inputs = running_inputs(state.observed, numbers.critic_running, numbers.obs_clip)
+    inputs = running_inputs(
+        state.observed, numbers.normalise_critic.running, numbers.obs_clip
+    )
     x = normalise(jnp.asarray(obs, jnp.float32), *inputs)
     return np.asarray(value(state.critic, x, plan))

@@ -44,8 +44,8 @@ class Learner(NamedTuple):
         """V(s), or Q(s, mu(s)) of every critic there is."""
         s, mu, (_, plan, numbers, state) = _array(obs), _array(self.mu(obs)), self
         replays = self.algo.config is ddpg.Config
-        on = numbers.critic_running if replays else numbers.actor_running
-        inputs = running_inputs(state.observed, on, numbers.obs_clip)
+        words = numbers.normalise_critic if replays else numbers.normalise
+        inputs = running_inputs(state.observed, words.running, numbers.obs_clip)
         x = normalise(s, *inputs)
         if replays:
             critics = state.learner.online.critics

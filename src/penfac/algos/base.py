@@ -9,15 +9,15 @@ import numpy as np
 from jax import Array
 from jaxtyping import Float, PRNGKeyArray
 
+from penfac.algos import numbers as numbers_of
 from penfac.algos.networks import Actor, Inputs
+from penfac.algos.numbers import Numbers, Plan
 from penfac.core.noise import Exploration
 from penfac.policy import PolicyWeights
 from penfac.settings.registry import SETTINGS
 from penfac.types import EnvSpec, Transitions
 
 State = Any  # a NamedTuple of arrays: everything a checkpoint must hold
-Numbers = Any  # a NamedTuple of traced scalars: what arms of a study may differ in
-Plan = Any  # hashable: sizes and switches that shape the program
 Metrics = Any  # a NamedTuple of scalars, one row of progress.csv
 
 
@@ -33,21 +33,6 @@ class Collecting(NamedTuple):
     random_steps: int  # at first actions are uniform
 
 
-def collecting_by(cfg: Any, exploration: Exploration) -> Collecting:
-    """Of a config that collects whole episodes or steps of worlds, as `collect` says.
-    What the other way alone reads is left out: arms may differ in it and share a program."""
-    whole = cfg.collect == "episodes"
-    return Collecting(
-        episodes=cfg.episodes_per_update if whole else None,
-        min_steps=cfg.min_steps_per_update if whole else 1,
-        worlds=1 if whole else cfg.worlds,
-        steps=1 if whole else cfg.steps_per_world,
-        rounds=1,
-        exploration=exploration,
-        random_steps=0,
-    )
-
-
 class Moment(NamedTuple):
     """When an update happens: its own randomness, and how far the run has come."""
 
@@ -56,9 +41,9 @@ class Moment(NamedTuple):
     sigma: Float[Array, ""]  # what the batch was explored with
 
 
-def keep_config(cfg: Any, spec: EnvSpec) -> Any:
-    """The config needs nothing of the environment."""
-    return cfg
+def explore_by_law(cfg: Any) -> Exploration:
+    """The law that the config names."""
+    return Exploration(cfg.exploration)
 
 
 def use_own_actor(state: State) -> State:
@@ -95,9 +80,6 @@ class Algorithm(NamedTuple):
     name: str
     summary: str
     section: str  # of the paper
-    collecting: Callable[[Any], Collecting]
-    plan: Callable[[Any, EnvSpec], Plan]
-    numbers: Callable[[Any], Numbers]
     init: Callable[..., State]  # (key, plan, numbers)
     mu: Callable[..., Any]  # (state, obs, plan, numbers) -> actions in [-1, 1]
     update: Callable[[State, Transitions, Plan, Numbers, Moment], tuple[State, Metrics]]
@@ -107,8 +89,7 @@ class Algorithm(NamedTuple):
     # [] or [m] if it is the same everywhere, [*b, m] if it depends on the observation
     sigma: Callable[..., Any] = use_configured_sigma
     modes: tuple[str, ...] = ("mean",)  # how it is judged
-    # (cfg, spec) -> cfg: what a config leaves to the environment, filled in
-    settled: Callable[[Any, EnvSpec], Any] = keep_config
+    exploration: Callable[[Any], Exploration] = explore_by_law  # of a config
     # arrays that the state of runs begun by an earlier version did not have
     earlier_arrays: Mapping[str, np.ndarray] = MappingProxyType({})
 
@@ -126,6 +107,28 @@ class Algorithm(NamedTuple):
     def overrides(self) -> Mapping[str, Any]:
         """The settings that make it this algorithm."""
         return SETTINGS[self.name].overrides
+
+    def plan(self, cfg: Any, spec: EnvSpec) -> Plan:
+        """What shapes the program of a config."""
+        return numbers_of.plan(cfg, spec)
+
+    def numbers(self, cfg: Any, spec: EnvSpec | None = None) -> Numbers:
+        """What learners of that program may differ in."""
+        return numbers_of.numbers(cfg, spec)
+
+    def collecting(self, cfg: Any) -> Collecting:
+        """How experience reaches the algorithm; what only the other way of collecting
+        reads is left out, so arms may differ in it and share a program."""
+        whole = getattr(cfg, "collect", "steps") == "episodes"
+        return Collecting(
+            episodes=cfg.episodes_per_update if whole else None,
+            min_steps=cfg.min_steps_per_update if whole else 1,
+            worlds=1 if whole else cfg.worlds,
+            steps=1 if whole else getattr(cfg, "steps_per_world", 1),
+            rounds=getattr(cfg, "rounds", 1),
+            exploration=self.exploration(cfg),
+            random_steps=getattr(cfg, "random_steps", 0),
+        )
 
     @property
     def learns_sigma(self) -> bool:

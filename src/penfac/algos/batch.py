@@ -7,21 +7,19 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
+from penfac.algos.numbers import Numbers
 from penfac.core.normalise import Running, running_moments, running_update
 from penfac.core.returns import discounts, lambda_returns
 from penfac.types import Transitions
 
-# each algorithm has its own; here gamma, bootstrap, normalise_returns
-Numbers = Any
 Rows = Float[Array, " N"]
 LARGEST_REWARD = 10.0  # in standard deviations of the return
 
 
 def discounts_of(batch: Transitions, numbers: Numbers) -> Rows:
     """How much the future behind each step counts."""
-    return discounts(
-        batch.terminated, batch.truncated, numbers.gamma, numbers.bootstrap
-    )
+    bootstrap = jnp.float32(numbers.time_limit.bootstrap)
+    return discounts(batch.terminated, batch.truncated, numbers.gamma, bootstrap)
 
 
 # --- rewards in standard deviations of the return -------------------------------------

@@ -17,13 +17,6 @@ from jax import Array
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from penfac.algos.base import Algorithm, Moment
-from penfac.algos.ddpg_config import (
-    Numbers,
-    Plan,
-    collecting,
-    numbers,
-    plan,
-)
 from penfac.algos.nets import init_layers, mlp
 from penfac.algos.networks import (
     Actor,
@@ -37,10 +30,11 @@ from penfac.algos.networks import (
     only_with_batch_norm,
     running_inputs,
 )
+from penfac.algos.numbers import Numbers, Plan
 from penfac.algos.replay import Replay, append, replay_init, sample, state_behind
 from penfac.core.actor import dpg_loss
 from penfac.core.critic import q_loss, q_target, soft_update
-from penfac.core.noise import adapt_parameter_noise, perturbed
+from penfac.core.noise import Exploration, adapt_parameter_noise, perturbed
 from penfac.core.normalise import (
     BatchStats,
     Running,
@@ -53,6 +47,7 @@ from penfac.core.normalise import (
 )
 from penfac.core.returns import ddrl_n_step_returns, n_step_returns
 from penfac.core.trust_region import action_distance
+from penfac.settings.ddpg import Config
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]
@@ -230,15 +225,19 @@ def learn(
     loss, the mean of Q, the actor's loss, and whether it was due."""
     sample_key, smooth_key = jax.random.split(key)
     rows = minibatch(replay, sample_key, plan, numbers)
-    inputs = running_inputs(observed, numbers.critic_running, numbers.obs_clip)
+    inputs = running_inputs(
+        observed, numbers.normalise_critic.running, numbers.obs_clip
+    )
     target = critic_target(
         learner.target, rows, observed, inputs, smooth_key, plan, numbers
     )
 
+    l2_rest = jnp.where(numbers.critic_l2_on.all, numbers.critic_l2, 0)
+
     def critic_loss(critics):
         q = q_values(critics, rows.obs, rows.action, inputs, plan)
         error = 2 * numbers.critic_error * q_loss(q, target)
-        return error + decay(critics, numbers.l2_hidden, numbers.l2_rest), q
+        return error + decay(critics, numbers.critic_l2, l2_rest), q
 
     (loss, q), grad = jax.value_and_grad(critic_loss, has_aux=True)(
         learner.online.critics
@@ -265,14 +264,19 @@ def minibatch(
 ) -> Sampled:
     """Steps from the replay with their n-step returns."""
     rows = sample(
-        replay, key, plan.batch_size, plan.n_step, numbers.gamma, numbers.bootstrap
+        replay,
+        key,
+        plan.batch_size,
+        plan.n_step,
+        numbers.gamma,
+        jnp.float32(numbers.time_limit.bootstrap),
     )
     steps = (rows.reward, rows.discount, rows.follows)
     total, discount, last = n_step_returns(*steps)
     if plan.n_step > 1:  # with one step the authors' program was right
         theirs = ddrl_n_step_returns(*steps, numbers.gamma)
         total, discount, last = (
-            jnp.where(numbers.ddrl_target, wrong, right)
+            jnp.where(numbers.n_step_target.ddrl, wrong, right)
             for wrong, right in zip(theirs, (total, discount, last), strict=True)
         )
     behind = state_behind(replay, rows, last)
@@ -315,7 +319,7 @@ def improve_actor(
     stats = online.batch_stats
     if plan.batch_norm:  # learning sees the minibatch's own statistics
         moments = batch_moments(obs, everyone)
-        seen = batch_norm_inputs(moments, seen, numbers.actor_batch_norm)
+        seen = batch_norm_inputs(moments, seen, numbers.normalise_actor.batch_norm)
         stats = batch_stats_update(stats, obs, everyone)
     first = jax.tree.map(lambda x: x[:1], online.critics)
 
@@ -324,7 +328,7 @@ def improve_actor(
         return dpg_loss(q_values(first, obs, action, inputs, plan)[0])
 
     value, grad = jax.value_and_grad(loss)(online.actor)
-    grad = only_with_batch_norm(grad, numbers.actor_batch_norm)
+    grad = only_with_batch_norm(grad, numbers.normalise_actor.batch_norm)
     step_actor = optimiser(numbers.actor_lr, numbers)
     change, actor_opt = step_actor.update(grad, learner.actor_opt)
     actor: Any = optax.apply_updates(online.actor, change)
@@ -360,18 +364,23 @@ def perturb(
     return state._replace(explorer=explorer, parameter_sigma=sigma), distance
 
 
+def exploration(cfg: Config) -> Exploration:
+    """The law of the noise; noise on the parameters is played as it is."""
+    if cfg.exploration == "ou":
+        return Exploration("ou", theta=cfg.ou_theta, dt=cfg.ou_dt)
+    return Exploration("none" if cfg.exploration == "parameters" else cfg.exploration)
+
+
 DDPG = Algorithm(
     name="ddpg",
     summary="a deterministic actor up the gradient of a replayed Q",
     section="Sec. 2, 6.1",
-    collecting=collecting,
-    plan=plan,
-    numbers=numbers,
     init=init,
     mu=mu,
     update=update,
     acting=acting,
     behaviour=behaviour,
+    exploration=exploration,
 )
 
 TD3 = DDPG._replace(

@@ -9,6 +9,8 @@ from jax import Array
 from jaxtyping import Bool, Float, PRNGKeyArray
 
 from penfac.algos.nets import Layers, init_layers, mlp
+from penfac.algos.numbers import Numbers, Plan
+from penfac.core.actor import ACTOR_RULES, ActorRule
 from penfac.core.normalise import (
     BATCH_NORM_EPS,
     BatchStats,
@@ -17,7 +19,6 @@ from penfac.core.normalise import (
     normalise,
     running_moments,
 )
-from penfac.types import EnvSpec
 
 Scalar = Float[Array, ""]
 
@@ -38,24 +39,11 @@ class Inputs(NamedTuple):
     clip: Scalar
 
 
-# each algorithm has its own; what is read of it here has the same name in all of them
-Plan = (
-    Any  # obs_dim, action_dim, actor_hidden, activation, actor_output, init, batch_norm
-)
-Numbers = Any  # actor_running, obs_clip; with batch norm in the plan actor_batch_norm
-
-
-def network_plan(cfg: Any, spec: EnvSpec) -> dict[str, Any]:
-    """What every algorithm's Plan says of its networks."""
-    return {
-        "obs_dim": spec.obs_dim,
-        "action_dim": spec.action_dim,
-        "actor_hidden": tuple(cfg.actor_hidden),
-        "critic_hidden": tuple(cfg.critic_hidden),
-        "activation": cfg.activation,
-        "actor_output": cfg.actor_output,
-        "init": cfg.init,
-    }
+def rule_of(update: Any) -> ActorRule:
+    """The flags of `actor_update` as the three numbers of a rule: zeros for `dpg`."""
+    chosen = [getattr(update, word) for word in ACTOR_RULES]
+    weights = [jnp.array(column) for column in zip(*ACTOR_RULES.values(), strict=True)]
+    return ActorRule(*(jnp.select(chosen, list(column)) for column in weights))
 
 
 def init_actor(key: PRNGKeyArray, plan: Plan) -> Actor:
@@ -86,10 +74,10 @@ def actor_inputs(
     observed: Running, batch_stats: BatchStats, plan: Plan, numbers: Numbers
 ) -> Inputs:
     """What acting sees: running statistics always."""
-    inputs = running_inputs(observed, numbers.actor_running, numbers.obs_clip)
+    inputs = running_inputs(observed, numbers.normalise_actor.running, numbers.obs_clip)
     if plan.batch_norm:
         moments = batch_stats_moments(batch_stats)
-        inputs = batch_norm_inputs(moments, inputs, numbers.actor_batch_norm)
+        inputs = batch_norm_inputs(moments, inputs, numbers.normalise_actor.batch_norm)
     return inputs
 
 

@@ -26,15 +26,10 @@ from penfac.algos.networks import (
     Inputs,
     adam,
     all_finite,
+    rule_of,
     running_inputs,
 )
-from penfac.algos.online_config import (
-    Numbers,
-    Plan,
-    collecting,
-    numbers,
-    plan,
-)
+from penfac.algos.numbers import Numbers, Plan
 from penfac.core.actor import actor_weight, dpg_loss, toward_loss
 from penfac.core.critic import compatible_q, value_loss
 from penfac.core.features import (
@@ -82,9 +77,9 @@ class Judged(NamedTuple):
 
 def init(key: PRNGKeyArray, plan: Plan, numbers: Numbers) -> State:
     actor_key, critic_key = jax.random.split(key)
-    sizes = (plan.features, *plan.actor_hidden, plan.action_dim)
+    sizes = (plan.width, *plan.actor_hidden, plan.action_dim)
     actor = init_layers(actor_key, sizes, plan.init, 0.01)
-    width = plan.features + (plan.action_dim if plan.q == "network" else 0)
+    width = plan.width + (plan.action_dim if plan.q == "network" else 0)
     critic = init_layers(critic_key, (width, *plan.critic_hidden, 1), plan.init, 1.0)
     if plan.tiling is not None:  # a linear function of tiles starts at 0
         actor, critic = jax.tree.map(jnp.zeros_like, (actor, critic))
@@ -135,7 +130,7 @@ def actor_mean(
 
 
 def inputs_of(state: State, numbers: Numbers) -> Inputs:
-    return running_inputs(state.observed, numbers.actor_running, numbers.obs_clip)
+    return running_inputs(state.observed, numbers.normalise.running, numbers.obs_clip)
 
 
 def acting(state: State, plan: Plan, numbers: Numbers) -> tuple[Inputs, Actor]:
@@ -213,7 +208,7 @@ def judged_by_v(
     before, after = v(critic, batch.obs), v(ahead, batch.next_obs)
     delta = td_errors(batch.reward, discounts_of(batch, numbers), before, after)
     delta = jnp.where(batch.mask, delta, 0)
-    weight = actor_weight(delta, numbers.rule) * played(batch)
+    weight = actor_weight(delta, rule_of(numbers.actor_update)) * played(batch)
     critic_grad = jax.grad(
         lambda c: value_loss(v(c, batch.obs), before + delta, batch.mask)
     )(critic)
@@ -253,8 +248,8 @@ def judged_by_compatible_q(
     critic_grad = jax.grad(
         lambda c: value_loss(v(c, batch.obs), before + delta, batch.mask)
     )(critic)
-    toward = weight * actor_weight(q - before, numbers.rule)
-    up = weight * numbers.up_q
+    toward = weight * actor_weight(q - before, rule_of(numbers.actor_update))
+    up = weight * numbers.actor_update.dpg
 
     def actor_loss(actor):
         mean = actor_mean(actor, batch.obs, inputs, plan)
@@ -296,9 +291,6 @@ CACLA = Algorithm(
     name="cacla",
     summary="online: toward an action that turned out better than expected",
     section="Sec. 3.1",
-    collecting=collecting,
-    plan=plan,
-    numbers=numbers,
     init=init,
     mu=mu,
     update=update,

@@ -41,15 +41,8 @@ from penfac.algos.networks import (
     running_inputs,
     value,
 )
+from penfac.algos.numbers import Numbers, Plan
 from penfac.algos.penfac_actor import Around, begun, fit_actor, next_beta
-from penfac.algos.penfac_config import (
-    Numbers,
-    Plan,
-    collecting,
-    numbers,
-    plan,
-    settled,
-)
 from penfac.core.critic import explained_variance, value_loss
 from penfac.core.noise import annealed
 from penfac.core.normalise import (
@@ -137,7 +130,9 @@ def update(
     """One update from one batch that `state` itself played  (Sec. 5.2)."""
     critic_key, actor_key = jax.random.split(now.key)
     rates = jnp.asarray(annealed(1.0, numbers.rates_end, now.progress))
-    inputs = running_inputs(state.observed, numbers.critic_running, numbers.obs_clip)
+    inputs = running_inputs(
+        state.observed, numbers.normalise_critic.running, numbers.obs_clip
+    )
     x, x_next = normalise(batch.obs, *inputs), normalise(batch.next_obs, *inputs)
     judged = lambda critic: (value(critic, x, plan), value(critic, x_next, plan))  # noqa: E731
 
@@ -240,14 +235,10 @@ PENFAC = Algorithm(
     name="penfac",
     summary="fitted actor-critic with the CAC update inside a trust region",
     section="Sec. 5.2",
-    collecting=collecting,
-    plan=plan,
-    numbers=numbers,
     init=init,
     mu=mu,
     update=update,
     acting=acting,
-    settled=settled,
     earlier_arrays={  # `running_init(1)`; an import computes nothing
         "state.returned.seen": np.zeros((), np.float32),
         "state.returned.mean": np.zeros(1, np.float32),

@@ -17,8 +17,9 @@ from penfac.algos.networks import (
     adam,
     batch_norm_inputs,
     only_with_batch_norm,
+    rule_of,
 )
-from penfac.algos.penfac_config import Numbers, Plan
+from penfac.algos.numbers import Numbers, Plan
 from penfac.core.actor import (
     actor_weight,
     beyond_limit,
@@ -106,7 +107,7 @@ def fit_actor(
         mu_old,
         weight=weight,
         centre=jnp.where(batch.mask, centre, 0),
-        failed=jnp.where(batch.mask, numbers.hold_nonpositive * (advantage <= 0), 0),
+        failed=jnp.where(batch.mask, numbers.nonpositive.hold * (advantage <= 0), 0),
     )
     # with nothing to move toward the actor rests
     passes = jnp.where(jnp.any(pull.weight != 0), numbers.actor_steps, 0)
@@ -135,7 +136,7 @@ def improve(fit: ActorFit, pull: Pull, key: PRNGKeyArray, around: Around) -> Act
     distance = distance_to(pull, means, around)
     first = fit.k == 0
     adapted = adapted_beta(fit.beta, distance, numbers)
-    beta = jnp.where(first | ~numbers.beta_each_step, fit.beta, adapted)
+    beta = jnp.where(first | ~numbers.beta_rule.step, fit.beta, adapted)
     settled = on_target(distance, numbers.d_target, numbers.beta_band)
     stop = numbers.early_stop & ~first & settled
     start = (fit.actor, fit.opt, fit.batch_stats)
@@ -171,7 +172,7 @@ def step_actor(
 
     (grad,) = pullback(jax.grad(loss)(means))
     if plan.batch_norm:
-        grad = only_with_batch_norm(grad, numbers.actor_batch_norm)
+        grad = only_with_batch_norm(grad, numbers.normalise_actor.batch_norm)
         stats = batch_stats_update(stats, pull.obs, pull.mask)
     rate = around.rates * numbers.actor_lr
     change, opt = adam(rate, numbers.adam_b1, numbers.adam_b2).update(grad, opt)
@@ -198,11 +199,11 @@ def distance_to(pull: Pull, means: Float[Array, "N m"], around: Around) -> Scala
     """d_hat(mu_old, mu) over the batch, as the config measures it."""
     numbers = around.numbers
     distance = jnp.where(
-        numbers.printed,
+        numbers.distance.printed,
         printed_distance(pull.mu_old, means, pull.mask),
         action_distance(pull.mu_old, means, pull.mask),
     )
-    return distance / jnp.where(numbers.by_sigma, around.sigma, 1.0)
+    return distance / jnp.where(numbers.distance.sigma, around.sigma, 1.0)
 
 
 def at_limit(
@@ -225,7 +226,7 @@ def adapted_beta(beta: Scalar, distance: Scalar, numbers: Numbers) -> Scalar:
 def next_beta(fit: ActorFit, numbers: Numbers) -> Scalar:
     """What the next update begins with."""
     ended = adapted_beta(fit.beta, fit.distance, numbers)
-    beta = jnp.where(numbers.beta_each_step | (fit.k == 0), fit.beta, ended)
+    beta = jnp.where(numbers.beta_rule.step | (fit.k == 0), fit.beta, ended)
     return jnp.where(numbers.beta_keep, beta, numbers.beta_start)
 
 
@@ -234,8 +235,8 @@ def pulling_weight(
 ) -> Float[Array, " N"]:
     """How hard each action pulls mu(s): 0 on padding  (Eq. 6, 7, 8)."""
     scaled = scale_by_rms(advantage, mask)
-    scaled = jnp.where(numbers.rms, scaled, advantage)
-    return jnp.where(mask, actor_weight(scaled, numbers.rule), 0)
+    scaled = jnp.where(numbers.advantage_scale.rms, scaled, advantage)
+    return jnp.where(mask, actor_weight(scaled, rule_of(numbers.actor_update)), 0)
 
 
 def jacobian_inputs(pull: Pull, inputs: Inputs, plan: Plan, numbers: Numbers) -> Inputs:
@@ -243,4 +244,4 @@ def jacobian_inputs(pull: Pull, inputs: Inputs, plan: Plan, numbers: Numbers) ->
     if not plan.batch_norm:
         return inputs
     moments = batch_moments(pull.obs, pull.mask)
-    return batch_norm_inputs(moments, inputs, numbers.actor_batch_norm)
+    return batch_norm_inputs(moments, inputs, numbers.normalise_actor.batch_norm)

@@ -29,15 +29,9 @@ from penfac.algos.networks import (
     running_inputs,
     value,
 )
-from penfac.algos.ppo_config import (
-    Numbers,
-    Plan,
-    collecting,
-    numbers,
-    plan,
-)
+from penfac.algos.numbers import Numbers, Plan
 from penfac.core.critic import explained_variance
-from penfac.core.noise import annealed
+from penfac.core.noise import Exploration, annealed
 from penfac.core.normalise import (
     Running,
     normalise,
@@ -55,6 +49,7 @@ from penfac.core.ppo import (
     standardised,
 )
 from penfac.core.returns import lambda_advantages, td_errors
+from penfac.settings.ppo import Config
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]
@@ -128,7 +123,7 @@ def optimiser(numbers: Numbers) -> optax.GradientTransformation:
 
 
 def inputs_of(state: State, numbers: Numbers) -> Inputs:
-    return running_inputs(state.observed, numbers.actor_running, numbers.obs_clip)
+    return running_inputs(state.observed, numbers.normalise_obs, numbers.obs_clip)
 
 
 def acting(state: State, plan: Plan, numbers: Numbers) -> tuple[Inputs, Actor]:
@@ -155,7 +150,7 @@ def sigma(
 
 def sigma_of(log_sigma: Float[Array, " m"], configured: Any, numbers: Numbers):
     """The learned deviation, or the annealed one if the config asks for it."""
-    return jnp.where(numbers.sigma_learned, jnp.exp(log_sigma), configured)
+    return jnp.where(jnp.isinf(numbers.sigma_end), jnp.exp(log_sigma), configured)
 
 
 # --- one update -----------------------------------------------------------------------
@@ -290,17 +285,19 @@ def clip_by_norm(grad: Any, most: Scalar) -> Any:
     return jax.tree.map(lambda g: factor * g, grad)
 
 
+def exploration(cfg: Config) -> Exploration:
+    return Exploration("gaussian", clip=cfg.clip_action)
+
+
 PPO = Algorithm(
     name="ppo",
     summary="clipped policy ratios on a Gaussian policy, its mean judged too",
     section="Sec. 6.1",
-    collecting=collecting,
-    plan=plan,
-    numbers=numbers,
     init=init,
     mu=mu,
     update=update,
     acting=acting,
     sigma=sigma,
+    exploration=exploration,
     modes=("mean", "mean-of-15", "sampled"),
 )

@@ -1,7 +1,5 @@
 """TD errors and lambda-returns on one time axis  (Sec. 3)."""
 
-import math
-
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -22,18 +20,6 @@ def discounts(
     goes_on = 1.0 - terminated.astype(jnp.float32)
     not_cut = 1.0 - truncated.astype(jnp.float32) * (1.0 - bootstrap)
     return gamma * goes_on * not_cut
-
-
-HORIZON_SECONDS = 1.09
-LEAST_GAMMA = 0.985
-
-
-def usual_gamma(time_step: float | None) -> float:
-    """exp(-dt / 1.09 s): a horizon of about a second; but never below 0.985, which it is
-    for a step of 1/61 s, Roboschool's, and where the time step is unknown (D28)."""
-    if time_step is None:
-        return LEAST_GAMMA
-    return max(LEAST_GAMMA, math.exp(-time_step / HORIZON_SECONDS))
 
 
 def td_errors(

@@ -55,13 +55,12 @@ class Job(NamedTuple):
 
     def numbers(self, spec: EnvSpec, cfg: Any = None) -> Any:
         """What the program computes with: of the job's config, or of another learner's."""
-        settled = self.algo.settled(self.cfg if cfg is None else cfg, spec)
-        return self.algo.numbers(settled)
+        return self.algo.numbers(self.cfg if cfg is None else cfg, spec)
 
     def left_open(self, spec: EnvSpec) -> str:
         """What config.json leaves to the environment, and what that came to."""
-        settled = vars(self.algo.settled(self.cfg, spec)).items()
-        changed = [(k, v) for k, v in settled if v != getattr(self.cfg, k)]
+        complete = vars(self.cfg.complete(spec)).items()
+        changed = [(k, v) for k, v in complete if v != getattr(self.cfg, k)]
         return "".join(f"; {key} = {value:.4g} here" for key, value in changed)
 
     def sigma(self, step: int) -> float:

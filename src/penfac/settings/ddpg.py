@@ -1,14 +1,17 @@
 """Settings of DDPG, as both programs of the paper had it, and of TD3."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from penfac.errors import ConfigError
-from penfac.settings.declaration import collects, shapes, traced
+from penfac.settings.declaration import Settings, collects, shapes, traced
+
+if TYPE_CHECKING:
+    from penfac.types import EnvSpec
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """The defaults are the preset `tuned`; D numbers are in docs/deviations.md."""
 
     # fmt: off
@@ -137,3 +140,11 @@ class Config:
             raise ConfigError(
                 f"rounds = {self.rounds}: must be 1 with collect = episodes; set collect=steps"
             )
+
+    def shape(self, spec: "EnvSpec") -> dict[str, Any]:
+        return {
+            "batch_norm": self.normalise_actor == "batch-norm",
+            "one_world": self.collect == "steps" and self.worlds == 1,
+            "parameter_noise": self.exploration == "parameters",
+            "smoothed": self.target_noise > 0,
+        }

@@ -12,7 +12,10 @@ import math
 import re
 import typing
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from penfac.types import EnvSpec
 
 T = TypeVar("T")
 UNCHANGED = object()  # an earlier version had the setting, with the same default
@@ -85,6 +88,31 @@ def shapes(default: T, within: str = "", *, means: str, **more: Any) -> T:
 def collects(default: T, within: str = "", *, means: str, **more: Any) -> T:
     """A setting of how the batch of an update is collected."""
     return declare("collects", default, within, means, **more)
+
+
+class Settings:
+    """What every config has beside its settings."""
+
+    def check_together(self) -> None:
+        """Refuse settings that do not go together."""
+
+    def shape(self, spec: "EnvSpec") -> dict[str, Any]:
+        """What shapes a program and is no setting itself, but follows from settings."""
+        return {}
+
+    def complete(self, spec: "EnvSpec") -> "Settings":
+        """The config with what it leaves to the environment."""
+        return self
+
+
+def effective(cfg: Settings, name: str) -> Any:
+    """What a setting counts as: 0 while its switch is off, and never None."""
+    setting, value = declared(type(cfg))[name], getattr(cfg, name)
+    if setting.only and not getattr(cfg, setting.only):
+        return type(value)(0)
+    if value is not None:
+        return value
+    return getattr(cfg, setting.none) if isinstance(setting.none, str) else setting.none
 
 
 @functools.cache

@@ -1,14 +1,22 @@
 """Settings of CACLA, CAC, SPG and DPG, which update after every step."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from penfac.errors import ConfigError
-from penfac.settings.declaration import collects, shapes, traced
+from penfac.policy import Tiling
+from penfac.settings.declaration import Settings, collects, shapes, traced
+
+if TYPE_CHECKING:
+    from penfac.types import EnvSpec
+
+Box = tuple[tuple[float, ...], tuple[float, ...]]  # low and high of each component
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """The defaults are the preset `tuned`; D numbers are in docs/deviations.md."""
 
     # fmt: off
@@ -110,3 +118,35 @@ class Config:
             raise ConfigError(
                 "q = network: cannot be used with tiles; set q=compatible"
             )
+
+    def shape(self, spec: "EnvSpec") -> dict[str, Any]:
+        tiling = None
+        if self.features == "tiles":
+            tiling = Tiling(*self.box(spec), self.tilings, self.tiles, self.tile_memory)
+        width = spec.obs_dim if tiling is None else tiling.size
+        return {"tiling": tiling, "width": width, "q": self.kind_of_q()}
+
+    def kind_of_q(self) -> str | None:
+        """None: the actor follows the temporal difference of V, not a Q."""
+        if self.actor_update == "spg" and self.spg_critic == "compatible":
+            return "compatible"
+        return self.q if self.actor_update == "dpg" else None
+
+    def box(self, spec: "EnvSpec") -> Box:
+        """The box that tiles cover: `tile_box`, or the environment's own bounds where it
+        has some."""
+        if self.tile_box:
+            if len(self.tile_box) != 2 * spec.obs_dim:
+                raise ConfigError(
+                    f"tile_box = {list(self.tile_box)}: {spec.id} has {spec.obs_dim} "
+                    f"components, so it must hold {2 * spec.obs_dim} numbers"
+                )
+            return self.tile_box[::2], self.tile_box[1::2]
+        unbounded = np.full(spec.obs_dim, np.nan)
+        low = unbounded if spec.obs_low is None else np.asarray(spec.obs_low, float)
+        high = unbounded if spec.obs_high is None else np.asarray(spec.obs_high, float)
+        # a bound of 1e38 is how some spaces say that they have none
+        bounded = (np.abs(low) < 1e6) & (np.abs(high) < 1e6) & (low < high)
+        low = np.where(bounded, low, self.tile_low)
+        high = np.where(bounded, high, self.tile_high)
+        return tuple(low.tolist()), tuple(high.tolist())

@@ -1,22 +1,35 @@
 """Settings of PeNFAC and NFAC: every reading of the paper is a value of one config."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from penfac.errors import ConfigError
-from penfac.settings.declaration import collects, shapes, traced
+from penfac.settings.declaration import Settings, collects, shapes, traced
 
+if TYPE_CHECKING:
+    from penfac.types import EnvSpec
+
+HORIZON_SECONDS = 1.09
+LEAST_GAMMA = 0.985
 Normalisation = Literal["batch-norm", "running", "none"]
 
 
+def usual_gamma(time_step: float | None) -> float:
+    """exp(-dt / 1.09 s): a horizon of about a second; but never below 0.985, which it is
+    for a step of 1/61 s, Roboschool's, and where the time step is unknown (D28)."""
+    if time_step is None:
+        return LEAST_GAMMA
+    return max(LEAST_GAMMA, math.exp(-time_step / HORIZON_SECONDS))
+
+
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """The defaults are the preset `tuned`; D numbers are in docs/deviations.md."""
 
     # fmt: off
     # returns
-    gamma: float | None = traced(None, "[0, 1]", hint="the paper uses 0.99", none=0.985,
+    gamma: float | None = traced(None, "[0, 1]", hint="the paper uses 0.99", none=LEAST_GAMMA,
         means="discount factor; `none`: by the environment's time step, at least 0.985 (D28)")
     lam: float = traced(0.9, "[0, 1]", hint="Table 2 keeps 0.9",
         means="lambda of returns and advantages; 0: one-step TD, 1: Monte Carlo")
@@ -147,3 +160,12 @@ class Config:
                 "exploration = truncated: needs mu in [-1, 1], and actor_output = linear "
                 "leaves it; set exploration=gaussian or actor_output=tanh"
             )
+
+    def shape(self, spec: "EnvSpec") -> dict[str, Any]:
+        return {"batch_norm": self.normalise_actor == "batch-norm"}
+
+    def complete(self, spec: "EnvSpec") -> "Config":
+        """With the gamma of this environment, if none is set."""
+        if self.gamma is not None:
+            return self
+        return replace(self, gamma=usual_gamma(spec.time_step))

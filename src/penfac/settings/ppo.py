@@ -2,13 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from penfac.settings.declaration import collects, shapes, traced
+from penfac.settings.declaration import Settings, collects, shapes, traced
+
+if TYPE_CHECKING:
+    from penfac.types import EnvSpec
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """The defaults are the preset `tuned`; D numbers are in docs/deviations.md."""
 
     # fmt: off
@@ -95,5 +98,5 @@ class Config:
         means="with `collect=steps`: steps of each world per update")
     # fmt: on
 
-    def check_together(self) -> None:
-        """Every combination is accepted."""
+    def shape(self, spec: "EnvSpec") -> dict[str, Any]:
+        return {"batch_norm": False}
