@@ -1,7 +1,6 @@
 """What a search draws from: settings and the values they may take."""
 
 import math
-import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from penfac.settings import presets
 from penfac.settings.configs import check as check_config
 from penfac.settings.configs import from_values, unknown_key
 from penfac.settings.declaration import known_fields
+from penfac.settings.toml import read_toml
 
 Space = dict[
     str, Any
@@ -29,10 +29,7 @@ def space(algo: Algorithm, name: str) -> Space:
         known = presets.read("spaces")
         found = known.get(algo.name, known.get(algo.presets))
     elif name.endswith(".toml"):
-        try:
-            found = tomllib.loads(Path(name).read_text(encoding="utf-8"))
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--space {name}: {error}") from None
+        found = read_toml(Path(name), f"--space {name}")
     else:
         raise ConfigError(f"--space {name}: must be default, paper, or a .toml file")
     if not found:

@@ -1,15 +1,16 @@
-"""The one reader of TOML files that people write."""
+"""The one reader of TOML files."""
 
 import tomllib
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 from penfac.errors import ConfigError
 
 
-def read_toml(file: str | Path, asked: str) -> dict[str, Any]:
-    """The tables of a file; `asked` names it in the error line, as `--space mine.toml`."""
+def read_toml(file: Path | Traversable, asked: str) -> dict[str, Any]:
+    """The tables of a file; `asked` begins the error line, as in `--space mine.toml`."""
     try:
-        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{asked}: {error}") from None

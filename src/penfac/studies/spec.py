@@ -4,14 +4,14 @@ import dataclasses
 import json
 import re
 import runpy
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError
-from penfac.settings.suggest import nearest
+from penfac.settings.suggest import did_you_mean
+from penfac.settings.toml import read_toml
 from penfac.studies import claims
 from penfac.studies.claims import Claim
 from penfac.training.request import check_arm
@@ -67,8 +67,7 @@ def check(study: Study) -> Study:
         except ConfigError as error:
             raise ConfigError(f"{study.name}: arm {arm.name!r}: {error}") from None
         if arm.algo not in ALGORITHMS:
-            close = nearest(arm.algo, ALGORITHMS, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
+            hint = did_you_mean(arm.algo, ALGORITHMS)
             raise ConfigError(
                 f"{study.name}: arm {arm.name}: {arm.algo} is not an algorithm{hint}"
             )
@@ -127,8 +126,7 @@ def arms_named(study: Study, only: tuple[str, ...]) -> tuple[Arm, ...]:
     known = [arm.name for arm in study.arms]
     for name in only:
         if name not in known:
-            close = nearest(name, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f": {', '.join(known)}"
+            hint = did_you_mean(name, known) or f": {', '.join(known)}"
             raise ConfigError(f"--arms {name}: {study.name} has no such arm{hint}")
     return tuple(arm for arm in study.arms if not only or arm.name in only)
 
@@ -142,17 +140,20 @@ def twice(study: str, what: str, names: list[str]) -> None:
 # --- a study of one's own ----------------------------------------------------------------
 
 
-def read(file: Path) -> Study:
-    """From a TOML file, or a Python file that leaves `study`: a Study or the same table."""
+def run_python(file: Path) -> Any:
+    """What a Python file leaves as `study`."""
     try:
-        if file.suffix == ".py":
-            found = runpy.run_path(str(file)).get("study")
-        else:
-            found = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return runpy.run_path(str(file)).get("study")
+    except OSError as error:
         raise ConfigError(f"{file}: {error}") from None
     except Exception as error:  # whatever a file of theirs raises
         raise ConfigError(f"{file}: {type(error).__name__}: {error}") from None
+
+
+def read(file: Path) -> Study:
+    """From a TOML file, or a Python file that leaves `study`: a Study or the same table."""
+    is_python = file.suffix == ".py"
+    found = run_python(file) if is_python else read_toml(file, str(file))
     if isinstance(found, Study):
         return check(found)
     if not isinstance(found, dict):
@@ -246,8 +247,7 @@ def texts(study: str, key: str, value: Any) -> tuple[str, ...]:
 
 def unknown_words(study: str, table: dict[str, Any], known: set[str]) -> None:
     for key in table.keys() - known:
-        close = nearest(key, known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(key, known)
         raise ConfigError(f"{study}: {key}: no such key{hint}")
 
 

@@ -5,7 +5,6 @@ What is found is a table by environment and arm, which `penfac study run --setti
 
 import dataclasses
 import re
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from penfac.search.halving import Search
 from penfac.search.space import as_toml
 from penfac.settings import presets
 from penfac.settings.configs import to_values
+from penfac.settings.toml import read_toml
 from penfac.studies.spec import Arm, Study, arms_named, check
 from penfac.training.events import Limits, Listener
 from penfac.training.interruption import Interruption, StopRequested
@@ -184,10 +184,7 @@ def write(folder: Path, table: Table) -> None:
 
 
 def read(file: Path) -> Table:
-    try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--settings {file}: {error}") from None
+    found = read_toml(file, f"--settings {file}")
     shaped = all(
         isinstance(arms, dict) and all(isinstance(own, dict) for own in arms.values())
         for arms in found.values()

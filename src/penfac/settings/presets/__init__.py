@@ -6,12 +6,12 @@ hold presets as differences from the defaults of a config; a block named after a
 named after a single id (roboschoolhopper) after that.
 """
 
-import tomllib
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from penfac.errors import ConfigError
+from penfac.settings.toml import read_toml
 
 TASKS = ("hopper", "halfcheetah", "humanoid")
 # from the general to the particular
@@ -26,7 +26,7 @@ TABLES = {
 
 def read(name: str) -> dict[str, Any]:
     file = resources.files("penfac.settings.presets") / f"{name}.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return read_toml(file, name)
 
 
 def names(file: str) -> tuple[str, ...]:
@@ -37,10 +37,7 @@ def names(file: str) -> tuple[str, ...]:
 def preset(file: str, name: str, env_id: str) -> dict[str, Any]:
     """The settings of a preset, by name or from a TOML file of one's own."""
     if name.endswith(".toml"):
-        try:
-            blocks = {name: tomllib.loads(Path(name).read_text(encoding="utf-8"))}
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--preset {name}: {error}") from None
+        blocks = {name: read_toml(Path(name), f"--preset {name}")}
     else:
         blocks = read(file)
     if name not in blocks:
@@ -64,10 +61,7 @@ def arms(name: str) -> dict[str, dict[str, Any]]:
     """The arms of a comparison, by name or from a TOML file of one's own: a block each,
     with the settings in which it differs."""
     if name.endswith(".toml"):
-        try:
-            found = tomllib.loads(Path(name).read_text(encoding="utf-8"))
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--arms {name}: {error}") from None
+        found = read_toml(Path(name), f"--arms {name}")
     else:
         known = read("arms")
         if name not in known:
