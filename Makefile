@@ -9,7 +9,7 @@ TESTS  ?=
 # tests start many processes: each keeps to one thread of BLAS
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: train test slow test-all check lint types docs bench clean help
+.PHONY: train test slow test-all check lint types docs tables bench clean help
 
 help:
 	@echo "make train   install and learn RoboschoolHalfCheetah-v2 for about two minutes"
@@ -17,6 +17,7 @@ help:
 	@echo "make slow    tests of whole runs, learning and peers"
 	@echo "make test-all both of them"
 	@echo "make check   lint, types and docs"
+	@echo "make tables  the tables of settings in docs/, from their declarations"
 	@echo "make docs    the pages of docs/ as a site, in build/site"
 	@echo "make bench   speed and memory, ratios against peers"
 
@@ -55,8 +56,8 @@ test-all: $(VENV)/.peers
 check: lint types docs
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff check src tests examples docs/site.py
-	$(BIN)/ruff format --check src tests examples docs/site.py
+	$(BIN)/ruff check src tests examples docs/*.py
+	$(BIN)/ruff format --check src tests examples docs/*.py
 	$(BIN)/lint-imports
 
 types: $(VENV)/.peers
@@ -65,6 +66,9 @@ types: $(VENV)/.peers
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "build/site/index.html"
+
+tables: $(VENV)/.dev
+	$(BIN)/python docs/tables.py
 
 bench: $(VENV)/.peers
 	$(BIN)/penfac bench cpu

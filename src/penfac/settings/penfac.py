@@ -81,7 +81,7 @@ class Config(Settings):
     beta_max: float = traced(20.0, "[0, inf]", only="trust_region",
         means="largest beta (D1)")
     beta_band: float = traced(1.5, "[1, 1e6]", hint="the paper uses 1.5",
-        means="beta stays while the distance is between d_target / band and d_target x band")
+        means="beta stays while the distance / d_target is between 1 / beta_band and beta_band")
     beta_factor: float = traced(2.0, "[1, 1e6]", hint="the paper uses 2",
         means="factor by which beta is divided or multiplied")
     early_stop: bool = traced(False, only="trust_region",
