@@ -37,7 +37,7 @@ class Config(Settings):
         means="weight of the mean squared error of Q (D33)")
     critic_l2: float = traced(0.0, "[0, 1000]", hint="Tables 4 and 5 use 0.01",
         means="weight of half the sum of squares of the critics' parameters")
-    critic_l2_on: Literal["all", "hidden-weights"] = traced("all", earlier="all",
+    critic_l2_on: Literal["all", "hidden-weights"] = traced("all", only="critic_l2", earlier="all",
         means="parameters in that sum: `all`, or `hidden-weights` only (D33)")
     target_noise: float = traced(0.0, "[0, 10]", hint="TD3 uses 0.2",
         means="standard deviation of the noise on the target's action")

@@ -3,8 +3,8 @@
     lam: float = traced(0.9, "[0, 1]", hint="Table 2 keeps 0.9", means="lambda of returns")
 
 `traced` settings enter a compiled program as numbers, so learners that differ in them
-share it. `shapes` settings are part of the program itself. `collects` settings say how
-the batch of an update is collected.
+share it. `shapes` settings are part of the program itself, `derives` settings only by
+what `Settings.shape` makes of them. `collects` settings say how a batch is collected.
 """
 
 import functools
@@ -60,12 +60,12 @@ def interval(text: str) -> Interval:
 class Setting:
     """All that a declaration says beside the type and the default."""
 
-    role: Literal["traced", "shapes", "collects"]
+    role: Literal["traced", "shapes", "derives", "collects"]
     within: Interval | None  # of a number, or of every number of a tuple
     means: str  # one line for the documentation
     hint: str = ""  # what others use, for error messages
     none: float | str | None = None  # the number None stands for, or another setting
-    only: str = ""  # a switch; while it is off the setting counts as 0
+    only: str = ""  # while this setting is 0 or false, the other counts as 0 or no word
     earlier: Any = UNCHANGED  # the value in runs begun before the setting existed
 
 
@@ -83,6 +83,11 @@ def traced(default: T, within: str = "", *, means: str, **more: Any) -> T:
 def shapes(default: T, within: str = "", *, means: str, **more: Any) -> T:
     """A setting that the program itself depends on."""
     return declare("shapes", default, within, means, **more)
+
+
+def derives(default: T, within: str = "", *, means: str, **more: Any) -> T:
+    """A setting that `Settings.shape` reads."""
+    return declare("derives", default, within, means, **more)
 
 
 def collects(default: T, within: str = "", *, means: str, **more: Any) -> T:
@@ -106,10 +111,10 @@ class Settings:
 
 
 def effective(cfg: Settings, name: str) -> Any:
-    """What a setting counts as: 0 while its switch is off, and never None."""
+    """What a setting counts as: nothing while it is switched off, and never None."""
     setting, value = declared(type(cfg))[name], getattr(cfg, name)
     if setting.only and not getattr(cfg, setting.only):
-        return type(value)(0)
+        return type(value)()
     if value is not None:
         return value
     return getattr(cfg, setting.none) if isinstance(setting.none, str) else setting.none

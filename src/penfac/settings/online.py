@@ -7,7 +7,7 @@ import numpy as np
 
 from penfac.errors import ConfigError
 from penfac.policy import Tiling
-from penfac.settings.declaration import Settings, collects, shapes, traced
+from penfac.settings.declaration import Settings, collects, derives, shapes, traced
 
 if TYPE_CHECKING:
     from penfac.types import EnvSpec
@@ -33,9 +33,9 @@ class Config(Settings):
         means="learning rate of the actor")
 
     # critic: V; with dpg a Q of compatible features upon it, or a network
-    q: Literal["compatible", "network"] = shapes("compatible",
+    q: Literal["compatible", "network"] = derives("compatible",
         means="critic of `dpg`: `compatible` features on top of V, or a `network`")
-    spg_critic: Literal["v", "compatible"] = shapes("v",
+    spg_critic: Literal["v", "compatible"] = derives("v",
         means="critic of `spg`: `v` (the TD error of V, as in CACLA), or `compatible` (DPG's Q)")
     critic_lr: float = traced(1e-3, "(0, 1000]",
         means="learning rate of the critic")
@@ -60,19 +60,19 @@ class Config(Settings):
         means="sigma at the end of the run, reached along a straight line; none: constant")
 
     # features and networks
-    features: Literal["observation", "tiles"] = shapes("observation",
+    features: Literal["observation", "tiles"] = derives("observation",
         means="`observation`, or `tiles`: tile coding")
-    tilings: int = shapes(8, "[1, 1024]",
+    tilings: int = derives(8, "[1, 1024]",
         means="number of tile grids")
-    tiles: int = shapes(8, "[1, 1024]",
+    tiles: int = derives(8, "[1, 1024]",
         means="tiles per side of each grid")
-    tile_memory: int = shapes(4096, "[1, 1e8]",
+    tile_memory: int = derives(4096, "[1, 1e8]",
         means="maximum number of features; larger grids share features by hashing")
-    tile_low: float = shapes(-5.0, "(-inf, inf)",
+    tile_low: float = derives(-5.0, "(-inf, inf)",
         means="lower end of components for which the environment gives no bounds")
-    tile_high: float = shapes(5.0, "(-inf, inf)",
+    tile_high: float = derives(5.0, "(-inf, inf)",
         means="upper end of those components")
-    tile_box: tuple[float, ...] = shapes((), "(-inf, inf)",
+    tile_box: tuple[float, ...] = derives((), "(-inf, inf)",
         means="low,high of each component in turn; none: the environment's bounds")
     actor_hidden: tuple[int, ...] = shapes((64, 64), "[1, 65536]",
         means="sizes of the actor's hidden layers; `none`: linear in the features")
