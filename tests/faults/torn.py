@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from penfac.runs import checkpoints
 from penfac.runs import folder as runs
-from penfac.runs.folder import RunFolder, checkpoints
+from penfac.runs.folder import RunFolder
 
 ROWS = [{"update": 1, "step": 10}]
 

@@ -8,6 +8,8 @@ from copy import copy
 from inspect import Parameter
 from typing import Annotated, Any, get_args, get_type_hints
 
+import typer
+
 
 def spread(command: Callable[..., int]) -> Callable[..., int]:
     """Return `command` with one option for each field of its groups, as typer reads it."""
@@ -54,3 +56,17 @@ def options_of(group: Any) -> list[Parameter]:
             )
         )
     return options
+
+
+def option(metavar: str, help: str, *names: str, under: str | None = None) -> Any:
+    """Declare an option with a value; `under` is its heading in --help."""
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=under)
+
+
+def flag(help: str, *names: str, under: str | None = None) -> Any:
+    """Declare an option without a value, which is off by default."""
+    return typer.Option(*names, help=help, show_default=False, rich_help_panel=under)
+
+
+def argument(metavar: str, help: str) -> Any:
+    return typer.Argument(metavar=metavar, help=help)

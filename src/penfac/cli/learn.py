@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
-
 from penfac.cli import arguments
 from penfac.cli.app import app, command, follow
 from penfac.cli.arguments import if_given, whole
+from penfac.cli.groups import argument, option
 from penfac.cli.options import (
     BUDGET,
     PLACE,
@@ -33,9 +32,8 @@ class Learners(Learner):
 
     arms: Annotated[
         str | None,
-        Option(
-            metavar="NAME",
-            help="Train several configurations: ablation, parts, or a .toml file.",
+        option(
+            "NAME", "Train several configurations: ablation, parts, or a .toml file."
         ),
     ] = None
 
@@ -53,7 +51,7 @@ class Budget:
     """How long, with which seeds."""
 
     steps: Steps = "1e6"
-    seed: Annotated[str, Option(metavar="N", help="Seed of a single run.")] = "0"
+    seed: Annotated[str, option("N", "Seed of a single run.")] = "0"
     seeds: Seeds = None
 
     def asked(self) -> dict[str, Any]:
@@ -70,9 +68,8 @@ class RunEvaluation(Evaluation):
     eval_episodes: EvalEpisodes = "10"
     eval_protocol: Annotated[
         str,
-        Option(
-            metavar="NAME",
-            help="steps, or authors: one episode after every 20 training episodes.",
+        option(
+            "NAME", "steps, or authors: one episode after every 20 training episodes."
         ),
     ] = "steps"
 
@@ -112,11 +109,11 @@ def train(
     process: Process,
     into: Annotated[
         Path | None,
-        Option(
-            metavar="FILE",
-            help="Write two files, a bundle, instead of run folders (`penfac runs "
+        option(
+            "FILE",
+            "Write two files, a bundle, instead of run folders (`penfac runs "
             "unpack` makes the folders).",
-            rich_help_panel=PLACE,
+            under=PLACE,
         ),
     ] = None,
     json_: Json = False,
@@ -184,19 +181,12 @@ penfac resume runs/penfac/RoboschoolHopper-v2_1
 penfac resume runs/penfac/RoboschoolHopper-v2_1 -n 2e6""",
 )
 def resume(
-    run: Annotated[
-        Path,
-        Argument(metavar="RUN", help="Run folder, folder of a search, or bundle."),
-    ],
+    run: Annotated[Path, argument("RUN", "Run folder, folder of a search, or bundle.")],
     process: Process,
     steps: Annotated[
         str | None,
-        Option(
-            "-n",
-            "--steps",
-            metavar="N",
-            help="A new, longer budget of each seed.",
-            rich_help_panel=BUDGET,
+        option(
+            "N", "A new, longer budget of each seed.", "-n", "--steps", under=BUDGET
         ),
     ] = None,
     json_: Json = False,

@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-from typer import Argument
-
 from penfac.cli.app import app, command, reply
+from penfac.cli.groups import argument
 from penfac.cli.options import DEFAULT_ENV, Json
 
 
@@ -34,12 +33,10 @@ def envs(json_: Json = False) -> int:
 )
 def presets(
     algo: Annotated[
-        str,
-        Argument(metavar="ALGO", help="Algorithm; `penfac algos` lists them."),
+        str, argument("ALGO", "Algorithm; `penfac algos` lists them.")
     ] = "penfac",
     env: Annotated[
-        str,
-        Argument(metavar="ENV", help="Environment, as presets may differ by task."),
+        str, argument("ENV", "Environment, as presets may differ by task.")
     ] = DEFAULT_ENV,
     json_: Json = False,
 ) -> int:

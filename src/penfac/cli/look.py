@@ -4,10 +4,9 @@ import importlib
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
-
 from penfac.cli.app import app, command, reply
 from penfac.cli.arguments import picture_size, positive, whole
+from penfac.cli.groups import argument, flag, option
 from penfac.cli.options import Json, PolicySeed, Runs
 from penfac.errors import ConfigError
 
@@ -26,16 +25,10 @@ penfac eval runs/penfac/RoboschoolHopper-v2_1 runs/ppo/RoboschoolHopper-v2_1 --c
 )
 def evaluate(
     runs: Runs,
-    episodes: Annotated[
-        str, Option(metavar="N", help="Number of episodes of each seed.")
-    ] = "100",
-    stochastic: Annotated[
-        bool,
-        Option(help="Act with the exploration of training.", show_default=False),
-    ] = False,
+    episodes: Annotated[str, option("N", "Number of episodes of each seed.")] = "100",
+    stochastic: Annotated[bool, flag("Act with the exploration of training.")] = False,
     compare: Annotated[
-        bool,
-        Option("--compare", help="Compare two runs: difference and 95 % interval."),
+        bool, flag("Compare two runs: difference and 95 % interval.", "--compare")
     ] = False,
     json_: Json = False,
 ) -> int:
@@ -65,9 +58,9 @@ penfac plot runs/penfac/* --out curves.pdf""",
 )
 def plot(
     runs: Runs,
-    out: Annotated[
-        Path, Option(metavar="FILE", help="Figure to write: .png, .svg or .pdf.")
-    ] = Path("plot.png"),
+    out: Annotated[Path, option("FILE", "Figure to write: .png, .svg or .pdf.")] = Path(
+        "plot.png"
+    ),
     json_: Json = False,
 ) -> int:
     """Plot the learning curves of runs in one figure.
@@ -90,25 +83,17 @@ penfac play runs/penfac/RoboschoolHopper-v2_1 --video hop.mp4""",
 def play(
     runs: Runs,
     video: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Write a video: .mp4, .webm or .gif."),
+        Path | None, option("FILE", "Write a video: .mp4, .webm or .gif.")
     ] = None,
     strip: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Write a row of pictures: .png."),
+        Path | None, option("FILE", "Write a row of pictures: .png.")
     ] = None,
     seed: PolicySeed = None,
-    episode: Annotated[
-        int, Option(metavar="N", help="Number of the initial state.")
-    ] = 0,
-    steps: Annotated[
-        str, Option(metavar="N", help="Maximum number of steps.")
-    ] = "1000",
-    pictures: Annotated[
-        int, Option(metavar="N", help="Number of pictures in a --strip.")
-    ] = 8,
+    episode: Annotated[int, option("N", "Number of the initial state.")] = 0,
+    steps: Annotated[str, option("N", "Maximum number of steps.")] = "1000",
+    pictures: Annotated[int, option("N", "Number of pictures in a --strip.")] = 8,
     size: Annotated[
-        str, Option(metavar="WIDTHxHEIGHT", help="Size of a picture, in pixels.")
+        str, option("WIDTHxHEIGHT", "Size of a picture, in pixels.")
     ] = "480x360",
     json_: Json = False,
 ) -> int:
@@ -132,26 +117,17 @@ def play(
     return reply(json_, lambda: play_runs(runs, wish), answers.print_played)
 
 
-@command(
-    app,
-    group="Look",
-    examples="penfac bench cpu --quick\npenfac bench peers",
-)
+@command(app, group="Look", examples="penfac bench cpu --quick\npenfac bench peers")
 def bench(
     what: Annotated[
-        str,
-        Argument(metavar="WHAT", help=f"{', '.join(BENCHES[:-1])} or {BENCHES[-1]}."),
+        str, argument("WHAT", f"{', '.join(BENCHES[:-1])} or {BENCHES[-1]}.")
     ] = "cpu",
     seeds: Annotated[
-        int | None,
-        Option(metavar="N", help="Number of seeds.  [default: cpu 3, parity 30]"),
+        int | None, option("N", "Number of seeds.  [default: cpu 3, parity 30]")
     ] = None,
-    quick: Annotated[
-        bool, Option(help="Leave out the long comparisons.", show_default=False)
-    ] = False,
+    quick: Annotated[bool, flag("Leave out the long comparisons.")] = False,
     picture: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Write the cost of an update as .png (programs)."),
+        Path | None, option("FILE", "Write the cost of an update as .png (programs).")
     ] = None,
     json_: Json = False,
 ) -> int:

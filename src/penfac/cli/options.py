@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
-
 from penfac.cli import arguments
 from penfac.cli.arguments import if_given, whole
+from penfac.cli.groups import argument, flag, option
 
 if TYPE_CHECKING:
     from penfac.search import halving
@@ -24,50 +23,28 @@ DEFAULT_ENV = "RoboschoolHalfCheetah-v2"
 BUDGET = "How long, with which seeds"  # headings in --help
 PLACE = "Where it runs, and what it writes"
 
-Json = Annotated[
-    bool, Option("--json", help="Print one JSON document and nothing else.")
-]
-Run = Annotated[Path, Argument(metavar="RUN", help="Run folder.")]
-Runs = Annotated[list[Path], Argument(metavar="RUN", help="Run folders.")]
+Json = Annotated[bool, flag("Print one JSON document and nothing else.", "--json")]
+Run = Annotated[Path, argument("RUN", "Run folder.")]
+Runs = Annotated[list[Path], argument("RUN", "Run folders.")]
 PolicySeed = Annotated[
-    int | None,
-    Option(metavar="N", help="Seed whose policy is taken.  [default: the first]"),
+    int | None, option("N", "Seed whose policy is taken.  [default: the first]")
 ]
 Steps = Annotated[
-    str,
-    Option(
-        "-n",
-        "--steps",
-        metavar="N",
-        help="Environment steps of each seed.",
-        rich_help_panel=BUDGET,
-    ),
-]
-StudySteps = Annotated[
-    str | None,
-    Option(
-        "-n",
-        "--steps",
-        metavar="N",
-        help="Environment steps of each run.  [default: the study's]",
-        rich_help_panel=BUDGET,
-    ),
+    str, option("N", "Environment steps of each seed.", "-n", "--steps", under=BUDGET)
 ]
 Seeds = Annotated[
-    str | None,
-    Option(metavar="LIST", help="Several seeds: 8 (that is 0 to 7), 10-19 or 3,5,8."),
+    str | None, option("LIST", "Several seeds: 8 (that is 0 to 7), 10-19 or 3,5,8.")
 ]
 EvalEpisodes = Annotated[
-    str | None,
-    Option(metavar="N", help="Episodes of an evaluation, played without noise."),
+    str | None, option("N", "Episodes of an evaluation, played without noise.")
 ]
 On = Annotated[
     str,
-    Option(
-        metavar="WHERE",
-        help="Where to learn: cpu, device (JAX environments only), or auto (device "
+    option(
+        "WHERE",
+        "Where to learn: cpu, device (JAX environments only), or auto (device "
         "for built-in environments, cpu for all others).",
-        rich_help_panel=PLACE,
+        under=PLACE,
     ),
 ]
 
@@ -77,25 +54,21 @@ class Learner:
     """What to learn."""
 
     env: Annotated[
-        str,
-        Option(metavar="ID", help="Gymnasium id; MODULE:ID imports MODULE first."),
+        str, option("ID", "Gymnasium id; MODULE:ID imports MODULE first.")
     ] = DEFAULT_ENV
-    algo: Annotated[
-        str, Option(metavar="NAME", help="Algorithm; `penfac algos` lists them.")
-    ] = "penfac"
+    algo: Annotated[str, option("NAME", "Algorithm; `penfac algos` lists them.")] = (
+        "penfac"
+    )
     preset: Annotated[
         str,
-        Option(
-            metavar="NAME",
-            help="Settings to start from: a preset (see `penfac presets ALGO`) or a "
+        option(
+            "NAME",
+            "Settings to start from: a preset (see `penfac presets ALGO`) or a "
             ".toml file.",
         ),
     ] = "tuned"
     set_: Annotated[
-        list[str],
-        Option(
-            "--set", metavar="KEY=VALUE", help="Change one setting; may be repeated."
-        ),
+        list[str], option("KEY=VALUE", "Change one setting; may be repeated.", "--set")
     ] = field(default_factory=list)
 
     def asked(self) -> dict[str, Any]:
@@ -114,9 +87,9 @@ class Evaluation:
 
     eval_every: Annotated[
         str | None,
-        Option(
-            metavar="STEPS",
-            help="Environment steps between two evaluations.  [default: a twentieth of "
+        option(
+            "STEPS",
+            "Environment steps between two evaluations.  [default: a twentieth of "
             "the run; a tenth in a search]",
         ),
     ] = None
@@ -134,25 +107,17 @@ class Environment:
     """The environment."""
 
     max_episode_steps: Annotated[
-        str | None,
-        Option(metavar="N", help="Time limit of an episode, instead of its own."),
+        str | None, option("N", "Time limit of an episode, instead of its own.")
     ] = None
     action_bounds: Annotated[
-        str | None,
-        Option(metavar="LOW,HIGH", help="Range of actions, where the space has none."),
+        str | None, option("LOW,HIGH", "Range of actions, where the space has none.")
     ] = None
-    flatten_obs: Annotated[
-        bool,
-        Option(help="Join the parts of a dict observation.", show_default=False),
-    ] = False
+    flatten_obs: Annotated[bool, flag("Join the parts of a dict observation.")] = False
     env_arg: Annotated[
-        list[str],
-        Option(
-            metavar="KEY=VALUE", help="Argument of the environment; may be repeated."
-        ),
+        list[str], option("KEY=VALUE", "Argument of the environment; may be repeated.")
     ] = field(default_factory=list)
     env_restarts: Annotated[
-        int, Option(metavar="N", help="Number of broken worlds that may be replaced.")
+        int, option("N", "Number of broken worlds that may be replaced.")
     ] = 0
 
     def asked(self) -> dict[str, Any]:
@@ -175,12 +140,11 @@ class Place:
     """Where it runs, and what it writes."""
 
     on: On = "auto"
-    out: Annotated[
-        Path, Option(metavar="FOLDER", help="Folder that holds the run folders.")
-    ] = Path("runs")
+    out: Annotated[Path, option("FOLDER", "Folder that holds the run folders.")] = Path(
+        "runs"
+    )
     name: Annotated[
-        str | None,
-        Option(metavar="NAME", help="Name of the run folder.  [default: ENV_k]"),
+        str | None, option("NAME", "Name of the run folder.  [default: ENV_k]")
     ] = None
 
     def asked(self) -> dict[str, Any]:
@@ -194,15 +158,14 @@ class Stopping:
 
     slice_: Annotated[
         str | None,
-        Option(
+        option(
+            "N",
+            "Maximum number of learners in one compiled program on a device.",
             "--slice",
-            metavar="N",
-            help="Maximum number of learners in one compiled program on a device.",
         ),
     ] = None
     stop_after: Annotated[
-        str | None,
-        Option(metavar="TIME", help="Save and stop after this time: 90s, 9m or 2h."),
+        str | None, option("TIME", "Save and stop after this time: 90s, 9m or 2h.")
     ] = None
 
     def limits(self, **more: Any) -> "Limits":
@@ -222,11 +185,10 @@ class Process(Stopping):
     """While it runs."""
 
     checkpoint_every: Annotated[
-        str, Option(metavar="TIME", help="Time between two checkpoints.")
+        str, option("TIME", "Time between two checkpoints.")
     ] = "15s"
     env_timeout: Annotated[
-        str,
-        Option(metavar="TIME", help="Longest time that one environment call may take."),
+        str, option("TIME", "Longest time that one environment call may take.")
     ] = "5m"
 
     def limits(self, **more: Any) -> "Limits":
@@ -245,36 +207,26 @@ class Search:
 
     configs: Annotated[
         int,
-        Option(
-            metavar="N",
-            help="Number of configurations of each search, including the preset.",
-        ),
+        option("N", "Number of configurations of each search, including the preset."),
     ] = 64
     halvings: Annotated[
         int,
-        Option(
-            metavar="N",
-            help="Rounds of successive halving: the worse half stops at 1/2, 1/4, ... "
+        option(
+            "N",
+            "Rounds of successive halving: the worse half stops at 1/2, 1/4, ... "
             "of the steps.",
         ),
     ] = 1
     seeds: Annotated[
-        str,
-        Option(metavar="LIST", help="Seeds to search on; report results on others."),
+        str, option("LIST", "Seeds to search on; report results on others.")
     ] = "1000-1002"
     space: Annotated[
         str,
-        Option(
-            metavar="NAME",
-            help="Search space: default, paper (its tables), or a .toml file.",
-        ),
+        option("NAME", "Search space: default, paper (its tables), or a .toml file."),
     ] = "default"
-    draw: Annotated[
-        int, Option(metavar="N", help="Seed of the random configurations.")
-    ] = 0
+    draw: Annotated[int, option("N", "Seed of the random configurations.")] = 0
     processes: Annotated[
-        int | None,
-        Option(metavar="N", help="Processes without an accelerator.  [default: cores]"),
+        int | None, option("N", "Processes without an accelerator.  [default: cores]")
     ] = None
 
     def asked(self) -> "halving.Search":

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
 
 from penfac.cli.app import app, command, reply
+from penfac.cli.groups import argument, option
 from penfac.cli.help import Group
 from penfac.cli.options import Json, PolicySeed, Run
 from penfac.errors import ConfigError, CorruptFile
@@ -27,24 +27,14 @@ penfac export runs/penfac/RoboschoolHopper-v2_1 --c hop.h --name hop""",
 )
 def export(
     run: Annotated[
-        Path,
-        Argument(
-            metavar="RUN", help="Run folder, policy folder or policy.safetensors."
-        ),
+        Path, argument("RUN", "Run folder, policy folder or policy.safetensors.")
     ],
-    onnx: Annotated[
-        Path | None, Option(metavar="FILE", help="Write an .onnx file.")
-    ] = None,
-    c: Annotated[
-        Path | None, Option("--c", metavar="FILE", help="Write a C header (.h).")
-    ] = None,
+    onnx: Annotated[Path | None, option("FILE", "Write an .onnx file.")] = None,
+    c: Annotated[Path | None, option("FILE", "Write a C header (.h).", "--c")] = None,
     seed: PolicySeed = None,
     name: Annotated[
         str | None,
-        Option(
-            metavar="NAME",
-            help="Name of the C function, NAME_act.  [default: the environment]",
-        ),
+        option("NAME", "Name of the C function, NAME_act.  [default: the environment]"),
     ] = None,
     json_: Json = False,
 ) -> int:
@@ -70,9 +60,7 @@ def card(
     run: Run,
     out: Annotated[
         Path | None,
-        Option(
-            metavar="FILE", help="The .md to write.  [default: README.md by the policy]"
-        ),
+        option("FILE", "The .md to write.  [default: README.md by the policy]"),
     ] = None,
     json_: Json = False,
 ) -> int:
@@ -99,9 +87,7 @@ def card(
 # --- runs as files ---------------------------------------------------------------------
 
 runs = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    help="Pack a run into two files, and unpack it.",
+    cls=Group, no_args_is_help=True, help="Pack a run into two files, and unpack it."
 )
 app.add_typer(runs, name="runs", rich_help_panel="Share")
 
@@ -109,9 +95,7 @@ app.add_typer(runs, name="runs", rich_help_panel="Share")
 @command(runs, examples="penfac runs pack runs/penfac/RoboschoolHopper-v2_1 hop")
 def pack(
     run: Run,
-    file: Annotated[
-        Path, Argument(metavar="FILE", help="Name of the two files, without ending.")
-    ],
+    file: Annotated[Path, argument("FILE", "Name of the two files, without ending.")],
     json_: Json = False,
 ) -> int:
     """Pack a run into two files: all rows and the newest checkpoints."""
@@ -124,12 +108,10 @@ def pack(
 
 @command(runs, examples="penfac runs unpack hop --out runs")
 def unpack(
-    file: Annotated[
-        Path, Argument(metavar="FILE", help="Bundle: either of its two files.")
-    ],
-    out: Annotated[
-        Path, Option(metavar="FOLDER", help="Folder that holds the run folders.")
-    ] = Path("runs"),
+    file: Annotated[Path, argument("FILE", "Bundle: either of its two files.")],
+    out: Annotated[Path, option("FOLDER", "Folder that holds the run folders.")] = Path(
+        "runs"
+    ),
     json_: Json = False,
 ) -> int:
     """Write the run folders of a bundle, with curves and TensorBoard files."""

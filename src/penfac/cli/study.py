@@ -2,26 +2,34 @@
 
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
 
 from penfac.cli import arguments
 from penfac.cli.app import app, command, print_outcome, reply
 from penfac.cli.arguments import if_given, whole
+from penfac.cli.groups import argument, flag, option
 from penfac.cli.help import Group
 from penfac.cli.options import (
-    PLACE,
     Evaluation,
     Json,
     On,
     Process,
     Search,
-    Seeds,
     Stopping,
+)
+from penfac.cli.study_options import (
+    WHAT,
+    Arms,
+    Budget,
+    Driver,
+    Fidelity,
+    Folder,
+    Mixed,
+    Name,
+    Out,
     StudySteps,
 )
 from penfac.errors import ConfigError
@@ -36,39 +44,6 @@ penfac study run fig4 --seeds 20
 penfac study report studies/fig4-authors""",
 )
 app.add_typer(study, name="study", rich_help_panel="Study")
-
-Name = Annotated[
-    str,
-    Argument(metavar="STUDY", help="Name from `penfac study list`, or a .toml or .py."),
-]
-Folder = Annotated[Path, Argument(metavar="FOLDER", help="Study folder.")]
-Fidelity = Annotated[
-    str,
-    Option(
-        metavar="NAME",
-        help="How to run a study of the paper: authors (as they did) or tuned.",
-        rich_help_panel="What to run",
-    ),
-]
-Arms = Annotated[
-    str | None,
-    Option(
-        metavar="A,B",
-        help="Take these arms only.  [default: all]",
-        rich_help_panel="What to run",
-    ),
-]
-Out = Annotated[
-    Path,
-    Option(
-        metavar="FOLDER",
-        help="Folder that holds the study folders.",
-        rich_help_panel=PLACE,
-    ),
-]
-Mixed = Annotated[
-    bool, Option(help="Accept runs of other penfac versions.", show_default=False)
-]
 
 
 @command(study, "list")
@@ -105,9 +80,7 @@ def show(name: Name, fidelity: Fidelity = "authors", json_: Json = False) -> int
     with terminal.reserve_stdout(json_):  # a .py file may print
         found = find_study(name, fidelity)
     return reply(
-        json_,
-        lambda: spec.to_table(found),
-        lambda _: study_answers.print_study(found),
+        json_, lambda: spec.to_table(found), lambda _: study_answers.print_study(found)
     )
 
 
@@ -148,51 +121,6 @@ def tune_study(
     return code
 
 
-@dataclass
-class Budget:
-    """How long, with which seeds."""
-
-    seeds: Seeds = None
-    steps: StudySteps = None
-
-    def asked(self) -> dict[str, int | None]:
-        return {"steps": if_given(whole, self.steps, "--steps")}
-
-
-@dataclass
-class Driver:
-    """Where it runs, and what it writes."""
-
-    on: Annotated[
-        str,
-        Option(
-            metavar="WHERE",
-            help="local (one process a core), ray or device (one program).",
-        ),
-    ] = "local"
-    processes: Annotated[
-        int | None,
-        Option(metavar="N", help="Processes of --on local.  [default: cores]"),
-    ] = None
-    address: Annotated[
-        str | None,
-        Option(metavar="URL", help="Ray cluster.  [default: one on this machine]"),
-    ] = None
-    out: Out = Path("studies")
-    folder: Annotated[
-        str | None,
-        Option(
-            "--name",
-            metavar="NAME",
-            help="Name of the study folder.  [default: STUDY-FIDELITY]",
-        ),
-    ] = None
-    retry: Annotated[
-        bool, Option(help="Run failed runs again.", show_default=False)
-    ] = False
-    mixed: Mixed = False
-
-
 @command(
     study,
     examples="""\
@@ -206,11 +134,7 @@ def run(
     arms: Arms = None,
     settings: Annotated[
         Path | None,
-        Option(
-            metavar="FILE",
-            help="Settings that `penfac study tune` wrote.",
-            rich_help_panel="What to run",
-        ),
+        option("FILE", "Settings that `penfac study tune` wrote.", under=WHAT),
     ] = None,
     budget: Budget,
     evaluation: Evaluation,
@@ -250,9 +174,7 @@ def run(
 @command(study, examples="penfac study status studies/fig4-authors --watch")
 def status(
     folder: Folder,
-    watch: Annotated[
-        bool, Option(help="Repeat every two seconds.", show_default=False)
-    ] = False,
+    watch: Annotated[bool, flag("Repeat every two seconds.")] = False,
     json_: Json = False,
 ) -> int:
     """Show the progress of a study, arm by arm."""
@@ -279,14 +201,10 @@ def status(
 def report(
     folder: Folder,
     into: Annotated[
-        Path | None,
-        Option(metavar="FOLDER", help="Folder to write.  [default: FOLDER/report]"),
+        Path | None, option("FOLDER", "Folder to write.  [default: FOLDER/report]")
     ] = None,
     with_: Annotated[
-        Path | None,
-        Option(
-            "--with", metavar="FILE", help="A curves.csv of runs that are not here."
-        ),
+        Path | None, option("FILE", "A curves.csv of runs that are not here.", "--with")
     ] = None,
     mixed: Mixed = False,
     json_: Json = False,
@@ -309,11 +227,10 @@ def report(
 @command(study, examples="penfac study claims results --into docs/claims.md")
 def claims(
     results: Annotated[
-        Path,
-        Argument(metavar="RESULTS", help="Folder of reports, STUDY-FIDELITY each."),
+        Path, argument("RESULTS", "Folder of reports, STUDY-FIDELITY each.")
     ] = Path("results"),
     into: Annotated[
-        Path | None, Option(metavar="FILE", help="Write the page.  [default: print it]")
+        Path | None, option("FILE", "Write the page.  [default: print it]")
     ] = None,
 ) -> int:
     """List the paper's sentences with their verdicts, from reports."""

@@ -4,9 +4,8 @@ import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
-
 from penfac.cli.app import app, command, reply
+from penfac.cli.groups import argument, option
 from penfac.cli.options import Json
 from penfac.errors import ConfigError, StorageError
 from penfac.settings.suggest import did_you_mean
@@ -21,12 +20,10 @@ penfac theory theorem-5-2 --picture theorem.png""",
 )
 def theory(
     name: Annotated[
-        str | None,
-        Argument(metavar="STATEMENT", help="Explain one statement.  [default: all]"),
+        str | None, argument("STATEMENT", "Explain one statement.  [default: all]")
     ] = None,
     picture: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Write the figure of the statement as .png."),
+        Path | None, option("FILE", "Write the figure of the statement as .png.")
     ] = None,
     json_: Json = False,
 ) -> int:
