@@ -220,6 +220,8 @@ def test_on_a_terminal():
         shown += part
     os.close(ours)
     assert process.wait(60) == 0
+    assert b"penfac on " in shown
+    assert b"seed 0, host engine" in shown
     assert b"return of the learned policy:" in shown
     assert b"100 steps" in shown
     assert b"Traceback" not in shown

@@ -18,7 +18,6 @@ from penfac.api.callbacks import Callback, Told, progress, raise_what_stopped
 from penfac.api.copies import copy_run
 from penfac.api.keywords import in_python, options_of, whole
 from penfac.api.observations import observation_space, rows_of
-from penfac.cli.arguments import check_place
 from penfac.engines.base import Job
 from penfac.engines.build import build_engine
 from penfac.envs.own import Source, announce, recall, remember, source_of
@@ -30,6 +29,7 @@ from penfac.runs.folder import read_config
 from penfac.runs.learners import one_of
 from penfac.settings.configs import from_values
 from penfac.training.events import Limits, Outcome
+from penfac.training.place import check_place
 from penfac.training.request import Request, check_document, env_options, resolve
 from penfac.training.trial import resume, start
 

@@ -148,7 +148,9 @@ class Place:
     ] = None
 
     def asked(self) -> dict[str, Any]:
-        arguments.check_place(self.on, self.name)
+        from penfac.training.place import check_place
+
+        check_place(self.on, self.name)
         return {"on": self.on, "out": self.out, "name": self.name}
 
 

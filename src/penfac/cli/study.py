@@ -102,8 +102,9 @@ def tune_study(
     """
     from penfac import terminal
     from penfac.studies import plan, tuning
+    from penfac.training.place import check_place
 
-    arguments.check_place(on, None)
+    check_place(on, None)
     chosen = plan.at(
         find_study(name, fidelity), steps=if_given(whole, steps, "--steps")
     )
@@ -149,8 +150,9 @@ def run(
     from penfac import terminal
     from penfac.cli import study_answers
     from penfac.studies import plan, runner, tuning
+    from penfac.training.place import check_place
 
-    arguments.check_place("auto", driver.folder)
+    check_place("auto", driver.folder)
     with terminal.reserve_stdout(json_):  # a .py file may print
         chosen = plan.at(
             find_study(name, fidelity), **budget.asked(), **evaluation.asked()
