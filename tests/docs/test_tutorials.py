@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = ("index", "own-environment", "start", "choose", "reproduce")
 SHELL, PYTHON, SHOWN = "sh", "python", ("text", "c")
 FENCED = r"^(?:<!-- ([^\n]*) -->\n)?```(\w+)([^\n]*)\n(.*?)^```$"

@@ -30,7 +30,7 @@ from penfac.runs.folder import Lock, RunFolder, create_folder, read_csv
 from penfac.runs.learners import Learner
 from penfac.runs.recorder import board_settings
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 META = {"counters": {"step": 7}, "identity": {"env": "x"}}
 
 

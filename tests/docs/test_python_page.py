@@ -7,7 +7,7 @@ import pytest
 from tests.small_models import own_folder
 
 __all__ = ["own_folder"]  # a fixture
-PAGE = Path(__file__).parent.parent / "docs" / "python.md"
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 
 def blocks(text: str) -> list[str]:

@@ -23,7 +23,7 @@ from penfac.studies.paper import PAPER, paper_study
 from penfac.studies.verdicts import VERDICTS
 from penfac.training import request, trial
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 REPORTS = sorted((ROOT / "results").glob("*/report.md"))
 TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]

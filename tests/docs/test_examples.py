@@ -14,7 +14,7 @@ from penfac.studies.verdicts import VERDICTS
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NO_JAX = """
 import runpy, sys
 script, *sys.argv[1:] = sys.argv[1:]

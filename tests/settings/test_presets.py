@@ -15,7 +15,7 @@ from penfac.settings.configs import check, from_values, to_values
 from penfac.settings.declaration import known_fields
 
 CELLS = Path(__file__).with_name("paper_tables.json")  # made by `make_cells`
-TEX = Path(__file__).parents[2] / "shared/paper/penfac-ijcai19.tex"
+TEX = Path(__file__).parents[3] / "shared/paper/penfac-ijcai19.tex"
 SHORT = {"ho": "hopper", "ha": "halfcheetah", "hu": "humanoid"}
 LABELS = {
     "table1": "tab:hyperX",
@@ -411,7 +411,7 @@ def test_paper_reads_sigma_as_the_variance_that_is_printed():
 @pytest.mark.parametrize("name", ["tuned", "authors", "paper"])
 def test_the_deviations_page_says_what_each_preset_does_with_sigma(name):
     """D6: where it starts, and where it is annealed to."""
-    page = Path(__file__).parents[1] / "docs/deviations.md"
+    page = Path(__file__).parents[2] / "docs/deviations.md"
     section = page.read_text("utf-8").split("## D6:")[1].split("\n## ")[0]
     told = " ".join(section.split())
     said = presets.preset("penfac", name, "Hopper-v5")
