@@ -1,17 +1,17 @@
-"""What a study is to show: a sentence, and the comparisons that would show it.
+"""A claim: a sentence of the paper, and the comparisons that test it.
 
-A comparison is one line that people can read:
+A comparison is one line:
 
     penfac above ppo                    the first is better than the second
     ppo not below ppo[sampled]          at most half a standard deviation worse
     no-batch-norm level with penfac     at most half a standard deviation apart
-    spg-update learns nothing           ends where it began
+    spg-update learns nothing           ends with the return of its first policy
     a - b above c - d                   the first difference is larger than the second
 
-A name is an arm; `[mode]` says how it is judged, `mean` if nothing is said. A claim may
-rest on something that acts in an arm, or else nothing was left out in the others:
+A name is an arm; `[mode]` is how it is evaluated, by default `mean`. A claim may need a
+condition to be active in an arm, or else the other arm leaves nothing out:
 
-    penfac: beta above beta_min         in a tenth of the updates, as progress.csv has it
+    penfac: beta above beta_min         in a tenth of the updates, by progress.csv
 """
 
 import re
@@ -24,9 +24,9 @@ MEASURES = {
     "final": "mean return of the last tenth of the evaluations",
     "early": "mean return over the first quarter of the steps",
     "area": "mean return over all steps",
-    "relative": "mean return over all steps, by the size of the first return",
+    "relative": "mean return over all steps, divided by the size of the first return",
 }
-MARGIN = 0.5  # what counts as no difference, in standard deviations
+MARGIN = 0.5  # a smaller difference counts as none; in standard deviations
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SIDE = rf"({NAME})(?:\[([a-z0-9-]+)\])?"
 FORMS = {
@@ -41,14 +41,14 @@ NEED = rf"({NAME}): ([a-z0-9_]+) above ([a-z0-9_.]+)"
 
 
 class Side(NamedTuple):
-    """Whose returns: an arm's, judged in one of its modes."""
+    """An arm, evaluated in one of its modes."""
 
     arm: str
     mode: str = "mean"
 
 
 class Comparison(NamedTuple):
-    """One line, understood."""
+    """One line, parsed."""
 
     text: str
     kind: str
@@ -56,12 +56,12 @@ class Comparison(NamedTuple):
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """Of the sides' means in the number that is compared with 0."""
+        """Weights of the sides' means in the sum that is compared with 0."""
         return WEIGHTS.get(self.kind, (1.0, -1.0))
 
 
 class Need(NamedTuple):
-    """What must be so in a share of the updates of an arm, for it to act there."""
+    """A condition that must hold in a share of an arm's updates to be active there."""
 
     text: str
     arm: str
@@ -71,17 +71,19 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence that can be tested, where it stands, and what would show it."""
+    """A sentence that can be tested, where it is printed, and the comparisons."""
 
     words: str
     compare: tuple[str, ...]
     where: str = ""
-    measure: str = "final"  # or several: "final, area"
+    measure: str = "final"  # one of MEASURES, or several: "final, area"
     margin: float = MARGIN
-    envs: tuple[str, ...] = ()  # none: all of the study
-    # pairs of environments: how much each side changes from the first to the second
+    envs: tuple[str, ...] = ()  # empty: all of the study
+    # pairs of environments: compare the change of each side from the first to the second
     changes: tuple[tuple[str, str], ...] = ()
-    needs: tuple[str, ...] = ()  # what must act, or else the claim is not tested
+    needs: tuple[
+        str, ...
+    ] = ()  # conditions; if one is not active, the claim is not tested
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
@@ -122,7 +124,7 @@ def parse_need(text: str) -> Need:
 
 
 def check(claim: Claim, arms: set[str]) -> None:
-    """Refuse what names no arm of the study, or no measure."""
+    """Refuse unknown arms and measures."""
     if not isinstance(claim.words, str) or not isinstance(claim.where, str):
         raise ConfigError(f"claim {claim.words!r}: words must be text")
     if not isinstance(claim.measure, str):

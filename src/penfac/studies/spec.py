@@ -1,4 +1,4 @@
-"""What a study is: arms x environments x seeds, a budget, and claims."""
+"""A study as data: arms x environments x seeds, a budget, and claims."""
 
 import dataclasses
 import json
@@ -16,7 +16,7 @@ from penfac.studies import claims
 from penfac.studies.claims import Claim
 from penfac.training.request import check_arm
 
-OWN = ("algo", "preset", "note")  # words of an arm that are no settings
+ARM_KEYS = ("algo", "preset", "note")  # keys of an arm that are not settings
 BUDGET = (
     "seeds", "steps", "eval_every", "eval_episodes", "paper_seeds", "paper_steps",
 )  # fmt: skip
@@ -31,7 +31,9 @@ class Arm:
     preset: str = "tuned"
     settings: dict[str, Any] = field(default_factory=dict)
     note: str = ""
-    on: dict[str, dict[str, Any]] = field(default_factory=dict)  # more, by environment
+    on: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # further settings, by environment
 
 
 @dataclass(frozen=True)
@@ -44,55 +46,59 @@ class Study:
     envs: tuple[str, ...]
     claims: tuple[Claim, ...] = ()
     question: str = ""
-    paper: str = ""  # where it stands there
+    paper: str = ""  # the figure or section
     fidelity: str = ""
     seeds: int = 10
     steps: int = 1_000_000
-    eval_every: int | None = None  # none: a twentieth of the steps
+    eval_every: int | None = None  # None: a twentieth of the steps
     eval_episodes: int = 10
-    paper_seeds: int | None = None  # what the paper's figure is made of
+    paper_seeds: int | None = None  # of the paper's figure
     paper_steps: int | None = None
 
 
 def check(study: Study) -> Study:
-    """Refuse what cannot be run; what is left to the run's own checks is its config."""
-    check_words(study)
+    """Refuse a study that cannot run; each run checks its own config."""
+    check_types(study)
     if not study.arms or not study.envs:
         raise ConfigError(f"{study.name}: must have arms and envs")
-    twice(study.name, "arm", [arm.name for arm in study.arms])
-    twice(study.name, "environment", list(study.envs))
+    check_unique(study.name, "arm", [arm.name for arm in study.arms])
+    check_unique(study.name, "environment", list(study.envs))
     for arm in study.arms:
         try:
             check_arm(arm.name)
         except ConfigError as error:
             raise ConfigError(f"{study.name}: arm {arm.name!r}: {error}") from None
         if arm.algo not in ALGORITHMS:
-            hint = did_you_mean(arm.algo, ALGORITHMS)
             raise ConfigError(
-                f"{study.name}: arm {arm.name}: {arm.algo} is not an algorithm{hint}"
+                f"{study.name}: arm {arm.name}: {arm.algo} is not an algorithm"
+                f"{did_you_mean(arm.algo, ALGORITHMS)}"
             )
     for claim in study.claims:
         try:
             claims.check(claim, {arm.name for arm in study.arms})
+            check_claim(claim, study)
         except ConfigError as error:
             raise ConfigError(f"{study.name}: {error}") from None
-        for env in {*claim.envs, *(e for pair in claim.changes for e in pair)} - set(
-            study.envs
-        ):
-            raise ConfigError(f"{study.name}: {claim.words!r}: {env} is not in envs")
-        for side in (s for c in claim.comparisons for s in c.sides):
-            algo = next(a.algo for a in study.arms if a.name == side.arm)
-            modes = ALGORITHMS[algo].modes
-            if side.mode not in modes:
-                raise ConfigError(
-                    f"{study.name}: {side.arm}[{side.mode}]: must be "
-                    f"{' or '.join(modes)} for {algo}"
-                )
     return study
 
 
-def check_words(study: Study) -> None:
-    """What names a folder or is printed is text; name and fidelity make a folder's name."""
+def check_claim(claim: Claim, study: Study) -> None:
+    """Refuse environments and evaluation modes that the study does not have."""
+    named = {*claim.envs, *(env for pair in claim.changes for env in pair)}
+    for env in named - set(study.envs):
+        raise ConfigError(f"{claim.words!r}: {env} is not in envs")
+    algos = {arm.name: arm.algo for arm in study.arms}
+    for side in (side for c in claim.comparisons for side in c.sides):
+        algo = algos[side.arm]
+        modes = ALGORITHMS[algo].modes
+        if side.mode not in modes:
+            raise ConfigError(
+                f"{side.arm}[{side.mode}]: must be {' or '.join(modes)} for {algo}"
+            )
+
+
+def check_types(study: Study) -> None:
+    """Refuse values of the wrong type, and names that cannot name a folder."""
     for key in ("name", "title", "question", "paper", "fidelity"):
         if not isinstance(getattr(study, key), str):
             raise ConfigError(f"{key} = {getattr(study, key)!r}: must be text")
@@ -101,10 +107,10 @@ def check_words(study: Study) -> None:
             raise ConfigError(
                 f"{word!r}: a name must hold letters, digits, . _ and - only"
             )
-    texts(study.name, "envs", study.envs)
+    word_list(study.name, "envs", study.envs)
     every = vars(study) | {"eval_every": study.eval_every or 1}
     needed = ("seeds", "steps", "eval_every", "eval_episodes")
-    if not set(needed) <= numbers(study.name, every).keys():
+    if not set(needed) <= whole_numbers(study.name, every).keys():
         raise ConfigError(
             f"{study.name}: seeds, steps and eval_episodes must be whole numbers above 0"
         )
@@ -122,7 +128,7 @@ def check_words(study: Study) -> None:
 
 
 def arms_named(study: Study, only: tuple[str, ...]) -> tuple[Arm, ...]:
-    """Those of its arms, or all where none is named."""
+    """The arms named in `only`; all if none is."""
     known = [arm.name for arm in study.arms]
     for name in only:
         if name not in known:
@@ -131,148 +137,136 @@ def arms_named(study: Study, only: tuple[str, ...]) -> tuple[Arm, ...]:
     return tuple(arm for arm in study.arms if not only or arm.name in only)
 
 
-def twice(study: str, what: str, names: list[str]) -> None:
+def check_unique(study: str, kind: str, names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"{study}: {what} {name}: must be there once")
+            raise ConfigError(f"{study}: {kind} {name}: must be there once")
 
 
-# --- a study of one's own ----------------------------------------------------------------
+# --- a study in a file -------------------------------------------------------------------
 
 
 def run_python(file: Path) -> Any:
-    """What a Python file leaves as `study`."""
+    """The `study` that a Python file sets."""
     try:
         return runpy.run_path(str(file)).get("study")
     except OSError as error:
         raise ConfigError(f"{file}: {error}") from None
-    except Exception as error:  # whatever a file of theirs raises
+    except Exception as error:  # a Python file may raise anything
         raise ConfigError(f"{file}: {type(error).__name__}: {error}") from None
 
 
 def read(file: Path) -> Study:
-    """From a TOML file, or a Python file that leaves `study`: a Study or the same table."""
+    """Read a TOML file, or a Python file that sets `study` to a Study or a table."""
     is_python = file.suffix == ".py"
-    found = run_python(file) if is_python else read_toml(file, str(file))
-    if isinstance(found, Study):
-        return check(found)
-    if not isinstance(found, dict):
+    content = run_python(file) if is_python else read_toml(file, str(file))
+    if isinstance(content, Study):
+        return check(content)
+    if not isinstance(content, dict):
         raise ConfigError(f"{file}: must set `study` to a Study or a table")
-    return from_table(file.stem, found)
+    return from_table(file.stem, content)
 
 
 def from_table(name: str, table: dict[str, Any]) -> Study:
-    """The same shape in TOML and in Python: [arms.NAME] blocks, [[claims]]."""
+    """A study from [arms.NAME] blocks and [[claims]], in TOML or in Python."""
     known = {f.name for f in dataclasses.fields(Study)} | {"algo", "preset"}
-    unknown_words(name, table, known)
-    plain = {k: v for k, v in table.items() if k not in ("arms", "claims", *OWN)}
-    usual = {k: table[k] for k in ("algo", "preset") if k in table}
-    blocks = table.get("arms", {})
-    if not isinstance(blocks, dict) or not all(map(is_table, blocks.values())):
+    check_keys(name, table, known)
+    plain = {k: v for k, v in table.items() if k not in ("arms", "claims", *ARM_KEYS)}
+    shared = {k: table[k] for k in ("algo", "preset") if k in table}
+    arms, listed = table.get("arms", {}), table.get("claims", [])
+    if not isinstance(arms, dict) or not all(map(is_table, arms.values())):
         raise ConfigError(f"{name}: arms must be blocks [arms.NAME]")
-    arms = tuple(arm(key, usual | block) for key, block in blocks.items())
-    listed = table.get("claims", [])
     if not isinstance(listed, list) or not all(map(is_table, listed)):
         raise ConfigError(f"{name}: claims must be blocks [[claims]]")
-    envs = table.get("envs", [])
-    given: dict[str, Any] = {"name": name, "title": name} | plain
-    given |= numbers(name, plain) | {
-        "arms": arms,
-        "envs": texts(name, "envs", envs),
-        "claims": tuple(claim(name, c) for c in listed),
+    values: dict[str, Any] = {"name": name, "title": name} | plain
+    values |= whole_numbers(name, plain) | {
+        "arms": tuple(parse_arm(key, shared | block) for key, block in arms.items()),
+        "envs": word_list(name, "envs", table.get("envs", [])),
+        "claims": tuple(parse_claim(name, block) for block in listed),
     }
-    return check(Study(**given))
+    return check(Study(**values))
 
 
 def is_table(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-def numbers(name: str, table: dict[str, Any]) -> dict[str, int]:
-    """Whole numbers, 1e6 among them."""
-    found = {}
+def whole_numbers(name: str, table: dict[str, Any]) -> dict[str, int]:
+    """The budget of a study; 1e6 is a whole number too."""
+    numbers = {}
     for key in BUDGET:
         value = table.get(key)
         if value is None:
             continue
-        plain = isinstance(value, int | float) and not isinstance(value, bool)
-        if not plain or value < 1 or value % 1 != 0:  # of inf and NaN that is NaN
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or value < 1 or value % 1 != 0:  # NaN for inf and NaN
             raise ConfigError(
                 f"{name}: {key} = {value!r}: must be a whole number above 0"
             )
-        found[key] = int(value)
-    return found
+        numbers[key] = int(value)
+    return numbers
 
 
-def arm(name: str, block: dict[str, Any]) -> Arm:
-    own: dict[str, Any] = {key: str(block[key]) for key in OWN if key in block}
-    settings = {key: value for key, value in block.items() if key not in OWN}
-    return Arm(name, settings=settings, **own)
+def parse_arm(name: str, block: dict[str, Any]) -> Arm:
+    words: dict[str, Any] = {k: str(block[k]) for k in ARM_KEYS if k in block}
+    settings = {key: value for key, value in block.items() if key not in ARM_KEYS}
+    return Arm(name, settings=settings, **words)
 
 
-def claim(study: str, block: dict[str, Any]) -> Claim:
-    unknown_words(study, block, {f.name for f in dataclasses.fields(Claim)})
+def parse_claim(study: str, block: dict[str, Any]) -> Claim:
+    check_keys(study, block, {f.name for f in dataclasses.fields(Claim)})
     if "compare" not in block:
         raise ConfigError(f'{study}: a claim must have compare = ["a above b", ...]')
-    lines = texts(study, "compare", block["compare"])
-    told: dict[str, Any] = {"words": "; ".join(lines)} | block | {"compare": lines}
+    lines = word_list(study, "compare", block["compare"])
+    values: dict[str, Any] = {"words": "; ".join(lines)} | block | {"compare": lines}
     for key in ("envs", "needs"):
-        told[key] = texts(study, key, block.get(key, []))
-    listed = block.get("changes", [])
-    if not isinstance(listed, list | tuple):
-        raise ConfigError(f"{study}: changes = {listed!r}: must be a list of pairs")
-    told["changes"] = tuple(pair(study, each) for each in listed)
-    return Claim(**told)
+        values[key] = word_list(study, key, block.get(key, []))
+    changes = block.get("changes", [])
+    if not isinstance(changes, list | tuple):
+        raise ConfigError(f"{study}: changes = {changes!r}: must be a list of pairs")
+    pairs = tuple(word_list(study, "changes", pair) for pair in changes)
+    for pair in pairs:
+        if len(pair) != 2:
+            raise ConfigError(
+                f"{study}: changes = {pair!r}: must be pairs of environments"
+            )
+    return Claim(**values | {"changes": pairs})
 
 
-def pair(study: str, value: Any) -> tuple[str, str]:
-    """Two environments: from, to."""
-    found = texts(study, "changes", value)
-    if len(found) != 2:
-        raise ConfigError(
-            f"{study}: changes = {value!r}: must be pairs of environments"
-        )
-    return found[0], found[1]
-
-
-def texts(study: str, key: str, value: Any) -> tuple[str, ...]:
-    """A list of words, or one."""
-    listed = [value] if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple) or not all(
-        isinstance(word, str) for word in listed
+def word_list(study: str, key: str, value: Any) -> tuple[str, ...]:
+    """A list of words; one word stands for a list of one."""
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list | tuple) or not all(
+        isinstance(word, str) for word in words
     ):
         raise ConfigError(f"{study}: {key} = {value!r}: must be a list of words")
-    return tuple(listed)
+    return tuple(words)
 
 
-def unknown_words(study: str, table: dict[str, Any], known: set[str]) -> None:
+def check_keys(study: str, table: dict[str, Any], known: set[str]) -> None:
     for key in table.keys() - known:
-        hint = did_you_mean(key, known)
-        raise ConfigError(f"{study}: {key}: no such key{hint}")
+        raise ConfigError(f"{study}: {key}: no such key{did_you_mean(key, known)}")
 
 
-# --- as study.json holds it --------------------------------------------------------------
+# --- study.json --------------------------------------------------------------------------
 
 
 def to_table(study: Study) -> dict[str, Any]:
-    """As JSON holds it: lists, no tuples."""
+    """The study as JSON: lists instead of tuples."""
     return json.loads(json.dumps(dataclasses.asdict(study)))
 
 
 def of_table(table: dict[str, Any]) -> Study:
-    """Back from JSON."""
-    arms = tuple(Arm(**block) for block in table["arms"])
-    listed = tuple(claim_of(block) for block in table["claims"])
-    own: dict[str, Any] = {"arms": arms, "claims": listed, "envs": tuple(table["envs"])}
-    return check(Study(**(table | own)))
+    """A study from JSON; claims of earlier versions have neither needs nor changes."""
+    lists: dict[str, Any] = {
+        "arms": tuple(Arm(**block) for block in table["arms"]),
+        "claims": tuple(claim_from_json(block) for block in table["claims"]),
+        "envs": tuple(table["envs"]),
+    }
+    return check(Study(**(table | lists)))
 
 
-def claim_of(block: dict[str, Any]) -> Claim:
-    """Back from JSON, also from one that was written before claims had needs."""
-    keys = ("compare", "envs", "needs")
-    told: dict[str, Any] = dict(block)
-    told |= {key: tuple(block.get(key, ())) for key in keys}
-    told["changes"] = tuple(
-        (first, second) for first, second in told.get("changes", ())
-    )
-    return Claim(**told)
+def claim_from_json(block: dict[str, Any]) -> Claim:
+    lists = {key: tuple(block.get(key, ())) for key in ("compare", "envs", "needs")}
+    pairs = tuple((first, second) for first, second in block.get("changes", ()))
+    return Claim(**(block | lists | {"changes": pairs}))
