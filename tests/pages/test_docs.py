@@ -258,7 +258,7 @@ def test_every_option_named_is_one(path):
     options = {o for c in every for p in c.params for o in p.opts}
     for code in in_backticks(path.read_text(encoding="utf-8")):
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", code):
-            assert option in options | {"--help"}, option
+            assert option in options | {"--help", "--version"}, option
 
 
 # --- pages ---------------------------------------------------------------------------
