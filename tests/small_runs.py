@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.faults.commands import TINY, newest_checkpoint
 
-from penfac.engines.device import DeviceEngine
+from penfac.engines.groups import LearnerGroup
 
 # four updates of fifty steps, steps of Adam so long that arms are told apart
 LQR = [
@@ -62,7 +62,7 @@ def ended_alike(a: Path, b: Path) -> None:
 
 def signal_at_update(monkeypatch, n: int) -> None:
     """SIGTERM while the n-th program advances, of all learners together."""
-    advance, left = DeviceEngine._advance_group, [n]
+    advance, left = LearnerGroup.advance, [n]
 
     def count(*args):
         left[0] -= 1
@@ -70,4 +70,4 @@ def signal_at_update(monkeypatch, n: int) -> None:
             signal.raise_signal(signal.SIGTERM)
         return advance(*args)
 
-    monkeypatch.setattr(DeviceEngine, "_advance_group", count)
+    monkeypatch.setattr(LearnerGroup, "advance", count)

@@ -10,11 +10,9 @@ from tests.engines.jobs import digest, make_job
 from tests.engines.turns import distance, sharing, turn
 
 from penfac.algos import ALGORITHMS
-from penfac.engines import memory
 from penfac.engines.base import Counters, Job
 from penfac.engines.device import DeviceEngine
 from penfac.envs.gym import EnvOptions
-from penfac.errors import OutOfMemory
 
 ENV, UPDATES, ORDER = "penfac/LQR-v0", 3, [2, 0, 3, 1]
 REPLAY = {
@@ -51,11 +49,11 @@ def trained(engine: DeviceEngine, learners: int) -> dict:
 
 def places(engine: DeviceEngine) -> dict:
     """On how many devices the arrays are, and how many rows each has there."""
-    leaves = jax.tree.leaves((engine.groups[0].learners, engine.groups[0].who))
+    leaves = jax.tree.leaves((engine.groups[0].learners, engine.groups[0].inputs))
     return {
         "devices": sorted({len(x.sharding.device_set) for x in leaves}),
         "rows": sorted({s.data.shape[0] for x in leaves for s in x.addressable_shards}),
-        "compiled": engine.advance_program._cache_size(),
+        "compiled": engine.compiled.advance._cache_size(),
     }
 
 
@@ -72,16 +70,15 @@ def compare(job: Job, learners: int) -> tuple[dict, DeviceEngine, DeviceEngine]:
 
 def permuted(spread: DeviceEngine) -> dict:
     """The same learners, each on another device."""
-    engine = DeviceEngine(spread.job, ORDER, at_once=4)
-    return trained(sharing(spread, engine), 4)
+    return trained(sharing(spread, ORDER, at_once=4), 4)
 
 
 def resumed(spread: DeviceEngine, one: DeviceEngine) -> dict:
     """A checkpoint of four devices goes on there, there on other ones, and on one alone."""
     counters = Counters(update=UPDATES, step=60, episode=6)
-    job, snapshots = spread.job, [spread.snapshot(i) for i in range(4)]
-    moved = sharing(spread, DeviceEngine(job, ORDER, at_once=4))
-    lone = sharing(one, DeviceEngine(job, range(4), at_once=1))
+    snapshots = [spread.snapshot(i) for i in range(4)]
+    moved = sharing(spread, ORDER, at_once=4)
+    lone = sharing(one, range(4), at_once=1)
     for place, seed in enumerate(ORDER):
         moved.restore(place, snapshots[seed])
         lone.restore(seed, snapshots[seed])
@@ -94,33 +91,12 @@ def resumed(spread: DeviceEngine, one: DeviceEngine) -> dict:
     return found | {"apart": max(apart)}
 
 
-def refused(job: Job) -> dict:
-    """Devices with room for 0.7 of the two learners that each would have: the slice that
-    is said to fit, and what is said of that."""
-    need, available = (
-        memory.needed(DeviceEngine(job, range(8), at_once=8)),
-        memory.available,
-    )
-    memory.available = lambda device: 0.7 * need
-    said, size = [], 8
-    for _ in range(2):
-        try:
-            DeviceEngine(job, range(8), at_once=size)
-            said.append(None)
-        except OutOfMemory as error:
-            size = int(str(error).partition("--slice ")[2].split()[0])
-            said.append(size)
-    memory.available = available
-    return {"said": said}
-
-
 def main() -> None:
     assert len(jax.local_devices()) == 4
     found, work = {}, jobs()
     found["four"], spread, one = compare(work["penfac"], 4)
     found["permuted"] = permuted(spread)
     found["resumed"] = resumed(spread, one)
-    found["refused"] = refused(work["penfac"])
     found["six"], _, _ = compare(work["ddpg"], 6)
     json.dump(found, sys.stdout)
 

@@ -50,14 +50,14 @@ def test_what_a_thread_compiled_is_not_compiled_again(tmp_path):
     assert told["started"] == ["advance", "mean"]
     assert told["left"] == []
     made = sorted(file.name.split("-")[0] for file in (tmp_path / "cache").iterdir())
-    assert made.count("jit_advance") == made.count("jit__evaluate") == 1
+    assert made.count("jit_advance") == made.count("jit_evaluate") == 1
     assert told["compiled"] == len(made)  # each of them once
 
 
 def test_a_run_has_the_same_bits(monkeypatch):
     found = []
     for ahead in (False, True):
-        monkeypatch.setattr(device, "remembered", lambda ahead=ahead: ahead)
+        monkeypatch.setattr(device, "programs_are_kept", lambda ahead=ahead: ahead)
         job = make_job(ENV, steps=STEPS)._replace(eval_episodes=2)
         engine = DeviceEngine(job, [3, 4], at_once=2)
         assert not engine.ahead.threads  # another engine beside it might not fit

@@ -13,11 +13,12 @@ from tests.full_batch import FULL_BATCH
 from tests.rollout.worlds import WANDERER
 
 from penfac.algos import ALGORITHMS
-from penfac.engines import device, memory
+from penfac.engines import device
 from penfac.engines.base import Counters, Job
-from penfac.engines.build import build_engine, shapes
+from penfac.engines.build import build_engine
 from penfac.engines.device import DeviceEngine
 from penfac.engines.host import HostEngine
+from penfac.engines.plans import program_shapes
 from penfac.engines.several import Several
 from penfac.envs.gym import EnvOptions
 from penfac.errors import ConfigError
@@ -99,10 +100,8 @@ def lone():
     first = {}
 
     def engine(i: int) -> DeviceEngine:
-        with pytest.MonkeyPatch.context() as patch:  # what is shared is traced already
-            patch.setattr(memory, "check", lambda engine: None)
-            made = alone(i)
-        return sharing(first.setdefault(made.plan, made), made)
+        made = alone(i)
+        return sharing(first.setdefault(made.plan, made), [ARM_SEEDS[i]], job=made.job)
 
     return engine
 
@@ -118,7 +117,7 @@ def test_the_ablation_is_one_program(fourteen):
     assert isinstance(engine, DeviceEngine)
     assert [group.size for group in engine.groups] == [14]
     assert len(traced) == 1
-    assert engine.advance_program._cache_size() == 1
+    assert engine.compiled.advance._cache_size() == 1
 
 
 @pytest.mark.slow
@@ -205,8 +204,7 @@ def test_several_engines_are_one_to_whoever_asks():
     parts = []
     for engine, own in several.parts:
         part = job._replace(cfg=configs[own[0]])
-        made = DeviceEngine(part, [seeds[i] for i in own], at_once=2)
-        parts.append(sharing(engine, made))
+        parts.append(sharing(engine, [seeds[i] for i in own], None, 2, part))
     places = [(parts[i % 2], i // 2) for i in range(4)]
 
     def assert_equal():
@@ -257,8 +255,8 @@ def test_arms_on_the_host_are_engines_of_their_own():
     events = finish(several, 4, never(160))
     ends = [digest(several, i) for i in range(4)]
     for (part, _), first in zip(several.parts, (0, 1), strict=True):
-        engine = HostEngine(job._replace(cfg=configs[first]), seeds[first::2])
-        engine.compiled = part.compiled
+        theirs = job._replace(cfg=configs[first])
+        engine = HostEngine(theirs, seeds[first::2], part.compiled)
         theirs = finish(engine, 2, never(160))
         assert [digest(engine, k) for k in (0, 1)] == ends[first::2]
         for k in (0, 1):
@@ -356,7 +354,7 @@ def test_what_shapes_a_program_and_what_is_a_number(name):
             except ConfigError:
                 continue
             tried.add(field)
-            here, there = shapes(job, [cfg, other])
+            here, there = program_shapes(job, [cfg, other])
             if here != there:
                 shaping.add(field)
             if numbers(cfg) != numbers(other):

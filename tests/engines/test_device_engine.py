@@ -9,13 +9,14 @@ import pytest
 from tests.engines.jobs import digest, finish, learn, make_job, never
 
 from penfac.engines.base import Counters
-from penfac.engines.device import DeviceEngine, compiling
+from penfac.engines.compiled import compiler_options
+from penfac.engines.device import DeviceEngine
 from penfac.engines.programs import episodes_for
 from penfac.envs.builtin import BUILT_IN
 from penfac.envs.gym import EnvOptions
-from penfac.errors import Divergence, EnvironmentFault
+from penfac.errors import Divergence, EnvironmentFault, OutOfMemory
 from penfac.randomness import Stream
-from penfac.rollout.device import stream_keys
+from penfac.rollout.device_step import stream_keys
 from penfac.training.loop import Evaluated, Failed, Schedule, Updated
 
 ENV, SEEDS, STEPS = "penfac/LQR-v0", [5, 6, 7], 300  # three updates of 2 x 50 steps
@@ -28,12 +29,9 @@ def together(job, seeds) -> DeviceEngine:
     return engine
 
 
-def like(engine: DeviceEngine, make, seeds) -> DeviceEngine:
+def like(engine: DeviceEngine, seeds, at_once: int | None = None) -> DeviceEngine:
     """Another engine with the same job, its programs not compiled again."""
-    other = make(engine.job, seeds)
-    other.advance_program = engine.advance_program
-    other.evaluate_program = engine.evaluate_program
-    return other
+    return DeviceEngine(engine.job, seeds, at_once=at_once, compiled=engine.compiled)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +57,7 @@ def test_a_learner_that_diverges_stops_alone(trio):
     """Learner 0 of one program gets weights that overflow: it fails in its first update
     and keeps its state, the others keep every bit."""
     engine, _, undisturbed = trio
-    other = like(engine, together, SEEDS)
+    other = like(engine, SEEDS, 3)
     arrays = other.snapshot(0)
     bad = {
         k: np.full_like(v, 1e30) if ".critic." in k else v for k, v in arrays.items()
@@ -80,7 +78,7 @@ def test_permuting_seeds_permutes_the_ends(trio):
     """A learner's row in the program does not reach its bits."""
     engine, _, ends = trio
     order = [2, 0, 1]
-    other = like(engine, together, [SEEDS[k] for k in order])
+    other = like(engine, [SEEDS[k] for k in order], 3)
     finish(other, 3, never(STEPS))
     assert [digest(other, place) for place in range(3)] == [ends[k] for k in order]
     assert len(set(ends)) == 3
@@ -100,14 +98,14 @@ def test_one_program_and_many_agree(trio, single):
 def test_seeds_together_end_as_each_alone(single):
     """On a CPU eight seeds are eight single runs, bit for bit."""
     engine, ends = single
-    alone = like(engine, DeviceEngine, [SEEDS[2]])
+    alone = like(engine, [SEEDS[2]])
     finish(alone, 1, never(STEPS))
     assert digest(alone, 0) == ends[2]
 
 
 def test_a_learner_that_is_not_due_keeps_every_bit(trio):
     """Advancing learner 1 alone leaves the rows of the others as they were."""
-    engine = like(trio[0], together, SEEDS)
+    engine = like(trio[0], SEEDS, 3)
     before = [digest(engine, i) for i in range(3)]
     ((i, progress),) = engine.advance([(1, Counters())])
     assert i == 1
@@ -121,7 +119,7 @@ def test_a_learner_that_is_not_due_keeps_every_bit(trio):
 
 def test_evaluating_more_often_changes_no_bit_of_learning(single):
     engine, ends = single
-    other = like(engine, DeviceEngine, SEEDS)
+    other = like(engine, SEEDS)
     finish(other, 3, Schedule(STEPS, 1, 1))
     assert [digest(other, i) for i in range(3)] == ends
 
@@ -203,34 +201,34 @@ def test_progress_says_what_was_played(trio):
 def test_a_program_is_compiled_once(trio):
     """However many updates, one program to advance and one to evaluate."""
     engine, _, _ = trio
-    assert engine.advance_program._cache_size() == 1
-    assert engine.evaluate_program._cache_size() == 1
+    assert engine.compiled.advance._cache_size() == 1
+    assert engine.compiled.evaluate._cache_size() == 1
 
 
 def test_learners_begin_one_after_the_other_on_a_cpu(trio):
     """Two batches of matrices that two threads of jaxlib factor at once may wait for each
     other forever: sixty learners of one program did, once in some twenty starts."""
     engine, _, _ = trio
-    text = engine.begin_program.lower(engine.groups[0].who).as_text()
+    text = engine.compiled.begin.lower(engine.groups[0].inputs).as_text()
     shapes = re.findall(r"lapack_sgeqrf_ffi.*?: \(tensor<([0-9x]+)f32>", text)
     assert shapes
     assert all(shape.count("x") == 2 for shape in shapes), shapes
 
 
 def test_what_a_gpu_is_told_is_known_to_this_jaxlib():
-    options = compiling("gpu")
+    options = compiler_options("gpu")
     assert options
     assert min(options.values()) > 0
     assert jax.jit(jnp.negative, compiler_options=options)(1.0) == -1.0
     with pytest.raises(jax.errors.JaxRuntimeError, match="No such compile option"):
         jax.jit(jnp.negative, compiler_options={"xla_gpu_nonsense": 1})(1.0)
-    assert compiling("cpu") is None
+    assert compiler_options("cpu") is None
 
 
 def test_counters_beyond_32_bits(single):
     """Past 2**31 episodes a learner goes on; its episodes are none of the first ones."""
     engine, _ = single
-    other = like(engine, DeviceEngine, [5])
+    other = like(engine, [5])
     start = 2**31 - 2
     counters = [Counters(update=start, step=start, episode=start, evaluations=start)]
     returns = []
@@ -276,7 +274,7 @@ def test_running_worlds_resume_bit_for_bit():
     assert stopped is not None
     arrays, counters = stopped
     assert (arrays["worlds.t"] == 90 % 50).all()
-    other = like(engine, DeviceEngine, [5])
+    other = like(engine, [5])
     other.restore(0, arrays)
     for _ in learn(other, 1, never(400), [counters]):
         pass
@@ -323,8 +321,26 @@ def test_what_a_program_loses_is_not_begun_again():
     def fails(*_):
         raise MemoryError
 
-    engine.advance_program = fails
+    engine.compiled = engine.compiled._replace(advance=fails)
     with pytest.raises(MemoryError):
         list(engine.advance([(0, Counters(update=1, step=100, episode=2))]))
     with pytest.raises(RuntimeError, match="lost"):
         engine.snapshot(0)
+
+
+@pytest.mark.parametrize(
+    ("learners", "advice"),
+    [(5, "5 learners at once: .*; --slice 2 runs 2 at a time"), (1, "fewer worlds")],
+)
+def test_too_little_memory_is_an_error_that_says_what_helps(learners, advice):
+    """Exit code 8, the number of learners, and half of them as the next thing to try."""
+
+    def fails(*_):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+    engine = together(make_job(ENV), range(learners))
+    engine.compiled = engine.compiled._replace(advance=fails)
+    with pytest.raises(OutOfMemory, match=advice) as refused:
+        list(engine.advance([(0, Counters())]))
+    assert refused.value.exit_code == 8
+    assert ("--slice" in str(refused.value)) == (learners > 1)

@@ -60,22 +60,18 @@ def make(name: str, env_id: str, seeds=(0,), steps: int = STEPS, **settings):
     cfg = algorithm.config(**values)
     check(cfg)
     options = EnvOptions(max_episode_steps=30 if env_id == DEVICE else None)
-    engine = ENGINES[env_id](Job(algorithm, cfg, env_id, options, steps), list(seeds))
-    return sharing(engine, name, env_id, tuple(settings.items()))
+    job = Job(algorithm, cfg, env_id, options, steps)
+    return engine_of(job, seeds, (name, tuple(settings.items())))
 
 
-SHARED = {
-    HostEngine: ("compiled",),
-    DeviceEngine: ("advance_program", "evaluate_program", "compiled"),
-}
 PROGRAMS = {}  # compiled, by what they are compiled for
 
 
-def sharing(engine, *what):
+def engine_of(job: Job, seeds, what):
     """Engines of one job share their programs: compiling is most of these tests' time."""
-    kept = PROGRAMS.setdefault(what, engine)
-    for name in SHARED[type(engine)]:
-        setattr(engine, name, getattr(kept, name))
+    compiled = PROGRAMS.get((job.env_id, what))
+    engine = ENGINES[job.env_id](job, list(seeds), compiled=compiled)
+    PROGRAMS.setdefault((job.env_id, what), engine.compiled)
     return engine
 
 
@@ -172,16 +168,16 @@ def test_learning_moves_the_policy_and_the_policy_is_what_is_judged(name, env_id
 )  # fmt: skip
 def test_a_learner_that_diverges_stops_and_keeps_its_last_good_state(name, env_id):
     """A step size that overflows: what a checkpoint gets is what was good before."""
-    engine = make(name, env_id)
-    rates = {k: jnp.float32(1e38) for k in ("lr", "lr_end", "actor_lr", "critic_lr")}
-    numbers = engine.numbers if env_id == HOST else engine.groups[0].who.numbers
-    known = {k: v for k, v in rates.items() if k in numbers._fields}
-    if env_id == HOST:
-        engine.numbers = numbers._replace(**known)
-    else:
-        known = {k: v[None] for k, v in known.items()}
-        group = engine.groups[0]
-        group.who = group.who._replace(numbers=numbers._replace(**known))
+    job = make(name, env_id).job
+
+    def overflowing(cfg):
+        numbers = job.algo.numbers(cfg)
+        rates = ("lr", "lr_end", "actor_lr", "critic_lr")
+        known = {k: jnp.float32(1e38) for k in rates if k in numbers._fields}
+        return numbers._replace(**known)
+
+    job = job._replace(algo=job.algo._replace(numbers=overflowing))
+    engine = engine_of(job, [0], (name, ()))
     events = finish(engine, 1, never(STEPS))
     (failed,) = [e for e in events if isinstance(e, Failed)]
     assert isinstance(failed.error, Divergence)

@@ -11,7 +11,7 @@ from penfac.engines.base import Counters
 from penfac.engines.host import HostEngine
 from penfac.errors import Divergence
 from penfac.randomness import Stream, env_seed
-from penfac.rollout.packing import bucket
+from penfac.rollout.padding import padded_length
 from penfac.training.loop import Evaluated, Failed, Schedule, Updated
 
 SEEDS, STEPS = [0, 1, 2], 240  # three updates of two episodes of forty steps
@@ -46,8 +46,7 @@ def test_a_learner_that_diverges_stops_alone(engine):
     it had, and learners 1 and 2 end with the bits they have without it."""
     finish(engine, 3, never(STEPS))
     undisturbed = [digest(engine, i) for i in range(3)]
-    other = HostEngine(engine.job, SEEDS)
-    other.compiled = engine.compiled
+    other = HostEngine(engine.job, SEEDS, engine.compiled)
     bad = spoiled(other.snapshot(0))
     other.restore(0, bad)
     before = digest(other, 0)
@@ -64,8 +63,7 @@ def test_a_learner_that_diverges_stops_alone(engine):
 def test_seeds_together_end_as_each_alone(engine):
     """Three seeds in one engine have the bits of three engines, in any order."""
     finish(engine, 3, never(STEPS))
-    alone = HostEngine(engine.job, [2, 0])
-    alone.compiled = engine.compiled
+    alone = HostEngine(engine.job, [2, 0], engine.compiled)
     finish(alone, 2, never(STEPS))
     assert [digest(alone, 0), digest(alone, 1)] == [
         digest(engine, 2),
@@ -80,8 +78,7 @@ def test_robots_in_lock_step_learn_as_each_alone():
     engine = HostEngine(job, SEEDS)
     finish(engine, 3, Schedule(200, 100, 2))
     for i, seed in enumerate(SEEDS):
-        alone = HostEngine(job, [seed])
-        alone.compiled = engine.compiled
+        alone = HostEngine(job, [seed], engine.compiled)
         finish(alone, 1, never(200))
         assert digest(alone, 0) == digest(engine, i)
 
@@ -146,8 +143,7 @@ def test_counters_beyond_32_bits(engine):
     assert counters[0].step == start + 160
     assert counters[0].episode == start + 4
     there = digest(engine, 0)
-    began = HostEngine(engine.job, SEEDS)
-    began.compiled = engine.compiled
+    began = HostEngine(engine.job, SEEDS, engine.compiled)
     for _ in learn(began, 1, never(160)):
         pass
     assert digest(began, 0) != there
@@ -163,8 +159,8 @@ def cheap_update(state, batch, plan, numbers, now):
     return state, metrics
 
 
-def test_an_update_is_compiled_once_for_each_bucket():
-    """Episodes of any length up to 250: as many programs as buckets met, each named in
+def test_an_update_is_compiled_once_for_each_padded_length():
+    """Episodes of any length up to 250: as many programs as padded lengths, each named in
     the log once; every real step reaches the update and no padding does."""
     notes = []
     job = make_job(
@@ -175,9 +171,9 @@ def test_an_update_is_compiled_once_for_each_bucket():
     events = finish(engine, 2, never(5000))
     played = [e.progress for e in events if isinstance(e, Updated)]
     lengths = {p.steps for p in played}
-    buckets = {bucket(n) for n in lengths}
-    assert set(engine.compiled) == buckets
-    assert len(notes) == len(buckets) <= 9 < len(lengths)
+    padded = {padded_length(n) for n in lengths}
+    assert set(engine.compiled) == padded
+    assert len(notes) == len(padded) <= 9 < len(lengths)
     assert all(p.metrics["actor_steps"] == p.steps for p in played)
     engine.close()
 
@@ -194,8 +190,7 @@ def test_running_worlds_resume_bit_for_bit(env_id):
             stopped = engine.snapshot(0), Counters(**vars(counters[0]))
     assert stopped is not None
     arrays, counters = stopped
-    other = HostEngine(job, [5])
-    other.compiled = engine.compiled
+    other = HostEngine(job, [5], engine.compiled)
     other.restore(0, arrays)
     played = other.players[0].length
     assert ((played > 0) & (played < 40)).all()
@@ -240,9 +235,9 @@ def test_gamma_follows_the_time_step_and_the_log_says_so(env, gamma):
     job = make_job(env, gamma=None)
     engine = HostEngine(job, [0])
     assert float(engine.numbers.gamma) == pytest.approx(gamma, abs=1e-4)
-    assert job.left_open(engine.spec) == f"; gamma = {gamma} here"
+    assert job.settled_text(engine.spec) == f"; gamma = {gamma} here"
     engine.close()
     given = make_job(env, gamma=0.5)
     engine = HostEngine(given, [0])
-    assert (float(engine.numbers.gamma), given.left_open(engine.spec)) == (0.5, "")
+    assert (float(engine.numbers.gamma), given.settled_text(engine.spec)) == (0.5, "")
     engine.close()

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import ClosedJaxpr, Jaxpr
 from tests.engines.jobs import digest, finish, make_job, never
 from tests.engines.turns import sharing, turn
 
@@ -15,12 +16,12 @@ from penfac.algos import ALGORITHMS
 from penfac.core.noise import Exploration
 from penfac.engines.base import Counters, Job
 from penfac.engines.device import DeviceEngine
-from penfac.engines.memory import inner
 from penfac.envs.builtin import BUILT_IN
 from penfac.envs.gym import EnvOptions
 from penfac.errors import Divergence
 from penfac.randomness import Stream
-from penfac.rollout.device import Noise, collect_episodes, stream_keys
+from penfac.rollout.device import collect_episodes
+from penfac.rollout.device_step import Noise, stream_keys
 from penfac.training.loop import Evaluated, Failed, Updated
 
 ENV, SEEDS, HORIZON, STEPS = "penfac/LQR-v0", [5, 6, 7], 5, 30
@@ -83,7 +84,7 @@ def trios():
 
 def again(engine: DeviceEngine, seeds, configs) -> DeviceEngine:
     """Other learners in the same compiled programs."""
-    return sharing(engine, DeviceEngine(engine.job, seeds, configs, at_once=3))
+    return sharing(engine, seeds, configs, at_once=3)
 
 
 def told(events, learner: int) -> list:
@@ -161,6 +162,18 @@ CAR = "penfac/MountainCarContinuous-v0"  # whose episodes end at different times
 WORLDS = (L, W, 2)  # states of it
 
 
+def inner(eqn) -> list:
+    """The programs inside an instruction: the body of a loop, the branches of a choice."""
+    found = []
+    for parameter in eqn.params.values():
+        for item in parameter if isinstance(parameter, tuple | list) else (parameter,):
+            if isinstance(item, ClosedJaxpr):
+                found.append(item.jaxpr)
+            elif isinstance(item, Jaxpr):
+                found.append(item)
+    return found
+
+
 def loops(jaxpr, above=()):
     """Every loop of a program that carries states of worlds, what it stands in, and the
     shapes of whatever it carries that has no [L, W] axes."""
@@ -206,14 +219,14 @@ def looped(collect: str, evaluation: bool = False):
     options = EnvOptions(max_episode_steps=17)
     engine = DeviceEngine(Job(algorithm, cfg, CAR, options, 1000), range(L), at_once=L)
     group, programs = engine.groups[0], engine.programs
-    learners = jax.eval_shape(programs.begin, group.who)
-    when = engine.when(group, {})
+    learners = jax.eval_shape(programs.begin, group.inputs)
+    clock = engine.clock(group, {})
     if not evaluation:
-        made = jax.make_jaxpr(programs.advance)(learners, group.who, when)
+        made = jax.make_jaxpr(programs.advance)(learners, group.inputs, clock)
     else:
-        given = (when.first, when.first, when.sigma, when.active)
-        play = lambda *given: programs.evaluate(*given, W, "mean")  # noqa: E731
-        made = jax.make_jaxpr(play)(learners.state, group.who, *given)
+        args = (clock.first, clock.first, clock.sigma, clock.active)
+        play = lambda *args: programs.evaluate(*args, W, "mean")  # noqa: E731
+        made = jax.make_jaxpr(play)(learners.state, group.inputs, *args)
     return list(loops(made.jaxpr))
 
 
@@ -284,12 +297,12 @@ def test_every_episode_begins_where_no_other_did(trios, collect):
     gather = jax.jit(lambda *given: engine.programs._collect(*given, 0))
     counters, starts, ended = [Counters() for _ in SEEDS], [], 0
     for _ in range(4):
-        when = engine.when(group, dict(enumerate(enumerate(counters))))
+        clock = engine.clock(group, dict(enumerate(enumerate(counters))))
         learners = group.learners
         begins = np.zeros((3, 2), int)
         if collect == "steps":
             begins = np.asarray(learners.worlds.t)
-        _, batch, _ = jax.device_get(gather(learners, group.who, when))
+        _, batch, _ = jax.device_get(gather(learners, group.inputs, clock))
         rows = jax.tree.map(lambda x: x.reshape(3, 2, -1, *x.shape[2:]), batch)
         first = np.roll(rows.terminated | rows.truncated, 1, axis=2)
         first[:, :, 0] = begins == 0

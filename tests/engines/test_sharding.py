@@ -79,8 +79,3 @@ def test_a_checkpoint_of_four_devices_goes_on_on_any(found):
     assert [resumed["there"][k] for k in [2, 0, 3, 1]] == resumed["elsewhere"]
     assert not set(resumed["there"]) & set(ends)
     assert resumed["apart"] < 1e-5
-
-
-def test_the_slice_that_is_said_to_fit_does(found):
-    """Room for 0.7 of eight learners, two on each device: one on each fits."""
-    assert found["refused"]["said"] == [4, None]

@@ -25,15 +25,14 @@ def turns(engine: Engine, learners: int, count: int) -> Engine:
     return engine
 
 
-def sharing(engine: DeviceEngine, other: DeviceEngine) -> DeviceEngine:
-    """`other` with the programs of `engine`: they have the same shape, and compiling is
+def sharing(
+    engine: DeviceEngine, seeds, configs=None, at_once: int | None = None, job=None
+) -> DeviceEngine:
+    """Other learners in the programs of `engine`, which have the same shape: compiling is
     most of these tests' time."""
-    assert (engine.plan, engine.how) == (other.plan, other.how)
-    assert engine.groups[0].size == other.groups[0].size
-    for name in ("begin_program", "advance_program", "evaluate_program"):
-        setattr(other, name, getattr(engine, name))
-    for group in other.groups:
-        group.begin = engine.begin_program
+    job = job or engine.job
+    other = DeviceEngine(job, seeds, configs, at_once, compiled=engine.compiled)
+    assert engine.programs[1:3] == other.programs[1:3]
     return other
 
 

@@ -51,9 +51,11 @@ PHASES = {
 def device_phase(phase: str) -> tuple[type, str]:
     """Imported when it must be: the built-in environments start JAX."""
     from penfac.engines.device import DeviceEngine
+    from penfac.engines.groups import LearnerGroup
 
-    names = {"device update": "_advance_group", "device evaluate": "evaluate"}
-    return DeviceEngine, names[phase]
+    if phase == "device update":
+        return LearnerGroup, "advance"
+    return DeviceEngine, "evaluate"
 
 
 class At:

@@ -15,7 +15,8 @@ from penfac.engines.base import moment
 from penfac.engines.programs import episodes_for
 from penfac.envs.base import JaxEnv
 from penfac.randomness import Stream
-from penfac.rollout.device import Noise, collect_episodes
+from penfac.rollout.device import collect_episodes
+from penfac.rollout.device_step import Noise
 
 ALGORITHM = ALGORITHMS["penfac"]
 UPDATE = jax.jit(ALGORITHM.update, static_argnums=2)

@@ -47,8 +47,8 @@ ZERO = np.zeros((1, 1), np.float32)
 def on_host(compiled: dict, time_limit: str) -> float:
     steps = UPDATES * 8 * T
     job = make_job(CONSTANT, steps=steps, **(SETTINGS | {"time_limit": time_limit}))
-    engine = HostEngine(job, [0])
-    engine.compiled = compiled  # a time limit is a number: the program is the same
+    # a time limit is a number: the program is the same
+    engine = HostEngine(job, [0], compiled)
     finish(engine, 1, never(steps))
     state = engine.learners[0].state
     return float(value_of(state, ZERO, engine.plan, engine.numbers)[0])

@@ -22,7 +22,8 @@ from penfac.engines.base import moment
 from penfac.envs.base import JaxEnv
 from penfac.envs.probes import PROBES
 from penfac.randomness import Stream
-from penfac.rollout.device import Noise, collect_steps, start_worlds
+from penfac.rollout.device import collect_steps, start_worlds
+from penfac.rollout.device_step import Noise
 from penfac.settings.configs import check
 
 Which = Any  # the number of an environment, traced inside the program

@@ -15,14 +15,12 @@ from penfac.envs.builtin import BUILT_IN
 from penfac.policy import ActionScale
 from penfac.randomness import Stream
 from penfac.rollout.device import (
-    Noise,
     collect_episodes,
     collect_steps,
     play_episodes,
     start_worlds,
-    stream_keys,
-    to_units,
 )
+from penfac.rollout.device_step import Noise, stream_keys, to_units
 from penfac.types import EnvSpec, Transitions
 
 HORIZON = 8

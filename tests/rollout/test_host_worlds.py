@@ -22,8 +22,10 @@ from penfac.envs.gym import EnvOptions, open_world
 from penfac.envs.worlds import GymWorlds, open_worlds
 from penfac.errors import EnvironmentFault
 from penfac.randomness import Stream, env_seed
-from penfac.rollout.evaluate import Candidate, Evaluator, deterministic
-from penfac.rollout.host import NOISE_BLOCK, Explorer, HostWorlds, play_episodes
+from penfac.rollout.episodes import play_episodes
+from penfac.rollout.evaluate import Candidate, Evaluator, act_by_mean
+from penfac.rollout.explorer import Explorer
+from penfac.rollout.host import NOISE_BLOCK, HostWorlds
 from penfac.rollout.lockstep import play_alone
 from penfac.types import Transitions
 
@@ -260,7 +262,7 @@ def test_training_and_evaluation_never_share_a_reset_seed():
         (0, Stream.PLAY_RESET),
     ):
         seeds.clear()
-        who = Candidate(SEED, deterministic(linear(2, 2)), evaluation)
+        who = Candidate(SEED, act_by_mean(linear(2, 2)), evaluation)
         list(evaluator.play({0: who}, 10, stream))
         sets.append(list(seeds))
     first, again, other, judged = sets

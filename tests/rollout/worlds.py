@@ -11,7 +11,8 @@ from penfac.envs.gym import EnvOptions, Watch, World
 from penfac.envs.worlds import GymWorlds
 from penfac.policy import PolicyWeights
 from penfac.randomness import Stream, env_seed
-from penfac.rollout.host import Collected, Explorer, HostWorlds
+from penfac.rollout.explorer import Explorer
+from penfac.rollout.host import Collected, HostWorlds
 from penfac.rollout.lockstep import play_alone
 
 EPISODES = 400  # how many episode numbers a tagged environment can tell apart

@@ -26,7 +26,7 @@ from tests.small_runs import LQR, ended_alike, learners, signal_at_update
 
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Job
-from penfac.engines.build import shapes
+from penfac.engines.plans import program_shapes
 from penfac.envs.gym import EnvOptions
 from penfac.errors import ConfigError
 from penfac.runs.folder import read_csv
@@ -116,7 +116,7 @@ def test_a_default_search_is_one_program(algo):
     """No draw shapes a program or how experience is collected."""
     configs = drawn(algo)
     job = Job(algo, configs[0], ENV, EnvOptions(), 100)
-    assert len(set(shapes(job, configs))) == 1
+    assert len(set(program_shapes(job, configs))) == 1
 
 
 @EACH

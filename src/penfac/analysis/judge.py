@@ -13,8 +13,8 @@ from penfac.envs.worlds import open_worlds
 from penfac.errors import ConfigError, CorruptFile, PenfacError
 from penfac.policy import Policy, PolicyFileError
 from penfac.randomness import Stream, generator
-from penfac.rollout.evaluate import Candidate, Evaluator, chooser
-from penfac.rollout.host import Explorer
+from penfac.rollout.evaluate import Candidate, Evaluator, action_chooser
+from penfac.rollout.explorer import Explorer
 from penfac.runs.folder import read_config
 from penfac.runs.learners import Learner, learner_document, learners_of
 from penfac.settings.configs import from_values
@@ -106,7 +106,7 @@ def _judge_one(
     ended: list[bool] = []
     for batch in range(0, episodes, BATCH):
         count = min(BATCH, episodes - batch)
-        act = chooser(mode, explorer, generator(seed, Stream.PLAY_NOISE, batch))
+        act = action_chooser(mode, explorer, generator(seed, Stream.PLAY_NOISE, batch))
         who = {seed: Candidate(seed, act, batch)}
         ((_, played),) = evaluator.play(who, count, Stream.PLAY_RESET)
         if isinstance(played, PenfacError):

@@ -24,7 +24,7 @@ from penfac.envs.own import Source, announce, recall, remember, source_of
 from penfac.errors import ConfigError
 from penfac.policy import Policy
 from penfac.randomness import Stream, generator
-from penfac.rollout.evaluate import chooser
+from penfac.rollout.evaluate import action_chooser
 from penfac.runs.folder import read_config
 from penfac.runs.learners import one_of
 from penfac.settings.configs import from_values
@@ -235,7 +235,7 @@ class Model:
             when = (PREDICTED, self.num_timesteps)
             self._noise = generator(self.seed, Stream.PLAY_NOISE, *when)
         explorer = exploring(path, policy, cfg, how, self._document["steps"])
-        return chooser("sampled", explorer, self._noise)(rows, 0)
+        return action_chooser("sampled", explorer, self._noise)(rows, 0)
 
     def _observed(self) -> gymnasium.Space:
         """The environment's own observation space."""

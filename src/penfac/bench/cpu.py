@@ -26,7 +26,7 @@ from penfac.algos.nets import mlp
 from penfac.engines.base import Counters, Job, moment
 from penfac.engines.host import HostEngine
 from penfac.envs.gym import EnvOptions
-from penfac.rollout.packing import pack
+from penfac.rollout.padding import pad
 from penfac.settings.penfac import Config
 from penfac.types import EnvSpec, Transitions
 
@@ -127,7 +127,7 @@ def update_against_bare() -> tuple[float, float]:
     update = jax.jit(algo.update, static_argnums=2)
 
     def ours(steps: int) -> float:
-        batch = pack(random_batch(steps, 17, 6))
+        batch = pad(random_batch(steps, 17, 6))
         return best_of(lambda: update(state, batch, plan, numbers, now))
 
     real = 3400  # its bucket is 3584

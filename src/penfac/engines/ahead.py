@@ -1,8 +1,8 @@
-"""Programs that compile on threads of their own, while there is something else to do.
+"""Programs that compile in threads while others compile or run.
 
-On an accelerator a program compiles for a minute, and a run needs several: one to begin,
-one to judge, one to learn. A thread leaves its program in JAX's cache of compiled
-programs, where the first call finds it.
+On an accelerator a program compiles for a minute, and a run needs several: to begin, to
+evaluate, to learn. A thread leaves its program in JAX's cache of compiled programs, where
+the first call finds it.
 """
 
 import contextlib
@@ -17,13 +17,15 @@ from penfac.machine import runs_on_accelerator
 
 
 class Ahead:
+    """Threads that compile, by the name of their program."""
+
     def __init__(self) -> None:
         self.begun = False
         self.threads: dict[str, threading.Thread] = {}
 
     def compile(self, name: str, lowered: Any) -> None:
         def work() -> None:
-            # the call that needs the program says what is wrong with it
+            # an error comes up again in the call that needs the program
             with contextlib.suppress(Exception):
                 lowered.compile()
 
@@ -31,19 +33,20 @@ class Ahead:
         self.threads[name].start()
 
     def wait(self, name: str) -> None:
-        """Until this one is there, if it is on its way."""
+        """Wait for this program, if a thread compiles it."""
         if name in self.threads:
             self.threads.pop(name).join()
 
 
-def remembered() -> bool:
-    """Whether compiled programs are kept where another thread or process finds them."""
+def programs_are_kept() -> bool:
+    """Whether compiled programs are kept where other threads and processes find them."""
     return bool(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def remember_programs() -> None:
-    """On an accelerator, where compiling takes a minute, the next process need not."""
-    if not runs_on_accelerator() or remembered():
+def keep_programs() -> None:
+    """On an accelerator, keep compiled programs for the next process: compiling takes a
+    minute there."""
+    if not runs_on_accelerator() or programs_are_kept():
         return
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     jax.config.update("jax_compilation_cache_dir", str(Path(home) / "penfac" / "xla"))

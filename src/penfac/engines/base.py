@@ -1,4 +1,4 @@
-"""What both engines share: the job, the progress they report, states as flat arrays."""
+"""What both engines share: the job, the progress they report, states as named arrays."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass
 class Counters:
-    """Where a learner stands. Python ints: they never wrap."""
+    """How far a learner has come. Python ints: they never wrap."""
 
     update: int = 0
     step: int = 0
@@ -31,8 +31,11 @@ class Counters:
     faults: int = 0
 
 
+Due = list[tuple[int, Counters]]  # the learners that a call is for
+
+
 class Job(NamedTuple):
-    """What is to be learned, by whom, where."""
+    """What the learners of an engine share: algorithm, config, environment, budget."""
 
     algo: Algorithm
     cfg: Any
@@ -40,10 +43,10 @@ class Job(NamedTuple):
     options: EnvOptions
     steps: int
     restarts: int = 0
-    poll: Callable[[], None] = lambda: None  # raises when someone asked us to stop
+    poll: Callable[[], None] = lambda: None  # raises when the user asked to stop
     watch: Watch | None = None
     note: Callable[[str], None] = lambda text: None  # a line for the run's log
-    eval_episodes: int = 0  # of an evaluation, if it is known that there will be one
+    eval_episodes: int = 0  # of every evaluation; 0 if none is planned
 
     @property
     def collecting(self) -> Collecting:
@@ -54,17 +57,18 @@ class Job(NamedTuple):
         return min(step / self.steps, 1.0)
 
     def numbers(self, spec: EnvSpec, cfg: Any = None) -> Any:
-        """What the program computes with: of the job's config, or of another learner's."""
+        """The traced numbers of the job's config, or of another learner's."""
         return self.algo.numbers(self.cfg if cfg is None else cfg, spec)
 
-    def left_open(self, spec: EnvSpec) -> str:
-        """What config.json leaves to the environment, and what that came to."""
+    def settled_text(self, spec: EnvSpec) -> str:
+        """For the log: the settings that config.json leaves to the environment, with their
+        values here."""
         complete = vars(self.cfg.complete(spec)).items()
         changed = [(k, v) for k, v in complete if v != getattr(self.cfg, k)]
         return "".join(f"; {key} = {value:.4g} here" for key, value in changed)
 
     def sigma(self, step: int) -> float:
-        """Exploration at this point of the run."""
+        """The width of exploration at this point of the run."""
         cfg = self.cfg
         return float(narrowed(cfg.sigma, cfg.sigma_end, self.progress(step)))
 
@@ -72,7 +76,7 @@ class Job(NamedTuple):
         self, weights: PolicyWeights, state: Any, plan: Any, numbers: Any,
         actions: ActionScale,
     ) -> Policy:  # fmt: skip
-        """mu to be deployed, and how training explores around it now."""
+        """mu to be deployed, with the learned width of exploration if there is one."""
         about: dict[str, Any] = {}
         if self.algo.learns_sigma:  # no config tells it
             obs = jax.numpy.zeros(plan.obs_dim)
@@ -82,7 +86,7 @@ class Job(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """One update of one learner."""
+    """The result of one update of one learner."""
 
     metrics: dict[str, float]
     steps: int
@@ -94,14 +98,16 @@ class Progress(NamedTuple):
 
 
 class Engine(Protocol):
-    """Learners are numbered as in the list of seeds the engine was made with."""
+    """Learners are numbered as in the list of seeds the engine was made with.
 
-    def advance(
-        self, due: list[tuple[int, Counters]]
-    ) -> Iterator[tuple[int, Progress | PenfacError]]: ...
+    `evaluate` gives (returns, lengths, terminated) by mode; `fixed` repeats the same
+    initial states at every evaluation.
+    """
+
+    def advance(self, due: Due) -> Iterator[tuple[int, Progress | PenfacError]]: ...
 
     def evaluate(
-        self, due: list[tuple[int, Counters]], episodes: int, fixed: bool
+        self, due: Due, episodes: int, fixed: bool
     ) -> Iterator[tuple[int, Any]]: ...
 
     def snapshot(self, i: int) -> Arrays: ...
@@ -114,37 +120,37 @@ class Engine(Protocol):
 
 
 def moment(seed: Any, update: Any, turn: Any, progress: Any, sigma: Any) -> Moment:
-    """An update's own key, named by who it is for and when."""
+    """The moment of an update, with a key of its own."""
     key = jax.random.fold_in(jax.random.key(seed), int(Stream.LEARN))
     key = jax.random.fold_in(jax.random.fold_in(key, update), turn)
     return Moment(key, progress, sigma)
 
 
-def without_rows(state: Any) -> tuple[Any, Any]:
-    """A learner and the rows of its replay, which are overwritten in place."""
+def split_replay(state: Any) -> tuple[Any, Any]:
+    """A state without its replay's rows, and the rows, which are overwritten in place."""
     if not hasattr(state, "replay"):
         return state, ()
     return state._replace(replay=state.replay._replace(rows=())), state.replay.rows
 
 
-def with_rows(state: Any, rows: Any) -> Any:
-    """The learner and its rows, together again."""
+def join_replay(state: Any, rows: Any) -> Any:
+    """The inverse of split_replay."""
     if not hasattr(state, "replay"):
         return state
     return state._replace(replay=state.replay._replace(rows=rows))
 
 
 def flatten(tree: Any, prefix: str) -> Arrays:
-    """A tree of arrays by name: `state.actor.layers.0.0` and so on."""
+    """A tree as named arrays: `state.actor.layers.0.0` and so on."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(jax.device_get(tree))
-    return {prefix + _name(path): np.asarray(leaf) for path, leaf in leaves}
+    return {prefix + dotted(path): np.asarray(leaf) for path, leaf in leaves}
 
 
 def unflatten(template: Any, arrays: Arrays, prefix: str) -> Any:
-    """The tree back, refusing what does not fit the template by name, shape or type."""
+    """The inverse of flatten; CorruptFile where names, shapes or dtypes do not fit."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     found = {k: v for k, v in arrays.items() if k.startswith(prefix)}
-    wanted = {prefix + _name(path): leaf for path, leaf in leaves}
+    wanted = {prefix + dotted(path): leaf for path, leaf in leaves}
     for key in wanted.keys() ^ found.keys():
         where = "the file" if key in wanted else "the config"
         raise CorruptFile(f"checkpoint: {key} is missing in {where}")
@@ -160,12 +166,12 @@ def unflatten(template: Any, arrays: Arrays, prefix: str) -> Any:
     return jax.tree.unflatten(structure, [found[key] for key in wanted])
 
 
-def _name(path: tuple) -> str:
+def dotted(path: tuple) -> str:
     return "".join("." + str(getattr(k, "name", getattr(k, "idx", k))) for k in path)
 
 
-def diverged(state: Any, metrics: Any, update: int) -> Divergence:
-    """Say what became non-finite first."""
+def divergence(state: Any, metrics: Any, update: int) -> Divergence:
+    """The error that names the first number that is not finite."""
     for tree in (metrics, state):
         for name, leaf in flatten(tree, "").items():
             if leaf.dtype.kind == "f" and not np.all(np.isfinite(leaf)):
@@ -176,8 +182,8 @@ def diverged(state: Any, metrics: Any, update: int) -> Divergence:
     return Divergence(f"update {update} became non-finite")
 
 
-def as_row(metrics: Any) -> dict[str, float]:
-    """Metrics as Python numbers, the guard left out."""
+def metrics_row(metrics: Any) -> dict[str, float]:
+    """Metrics as Python numbers, without `finite`."""
     row = jax.device_get(metrics)._asdict()
     row.pop("finite")
     return {k: v.item() for k, v in row.items()}

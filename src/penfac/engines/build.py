@@ -1,4 +1,4 @@
-"""As few engines as the shapes of programs allow, as one."""
+"""Build as few engines as the shapes of the programs allow, joined as one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,25 +14,25 @@ def build_engine(
     configs: Sequence[Any],
     at_once: int | None = None,
 ) -> Engine:
-    """The engine of these learners; `kind` is host or device, `at_once` how many share a
-    program at most."""
-    keys = list(configs) if kind == "host" else shapes(job, configs)
-    parts = []
-    for key in dict.fromkeys(keys):
-        own = [i for i, k in enumerate(keys) if k == key]
-        part = job._replace(cfg=configs[own[0]])
-        chosen = [seeds[i] for i in own], [configs[i] for i in own]
-        parts.append((engine_of(part, kind, *chosen, at_once), own))
-    if len(parts) == 1:
-        return parts[0][0]
+    """The engine of these learners. `kind` is host or device; `at_once` is the maximum
+    number of learners in one program. Learners with equal configs on the host, or with
+    programs of equal shapes on a device, share an engine."""
+    shapes = configs
     if kind == "device":
-        from penfac.engines import memory
+        from penfac.engines.plans import program_shapes
 
-        memory.check_all([engine for engine, _ in parts])
-    return Several(parts)
+        shapes = program_shapes(job, configs)
+    parts = []
+    for shape in dict.fromkeys(shapes):
+        members = [i for i, other in enumerate(shapes) if other == shape]
+        part = job._replace(cfg=configs[members[0]])
+        its_seeds = [seeds[i] for i in members]
+        its_configs = [configs[i] for i in members]
+        parts.append((build_one(part, kind, its_seeds, its_configs, at_once), members))
+    return parts[0][0] if len(parts) == 1 else Several(parts)
 
 
-def engine_of(
+def build_one(
     job: Job, kind: str, seeds: list[int], configs: list[Any], at_once: int | None
 ) -> Engine:
     if kind == "device":
@@ -42,15 +42,3 @@ def engine_of(
     from penfac.engines.host import HostEngine
 
     return HostEngine(job, seeds)
-
-
-def shapes(job: Job, configs: Sequence[Any]) -> list[Any]:
-    """What shapes each one's program on a device; those with the same share it."""
-    from penfac.engines.device import environment, joined
-
-    spec, algo = environment(job).spec, job.algo
-    plans = [algo.plan(cfg, spec) for cfg in configs]
-    return [
-        (joined(plan, plans), algo.collecting(cfg))
-        for plan, cfg in zip(plans, configs, strict=True)
-    ]

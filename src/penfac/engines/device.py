@@ -1,11 +1,10 @@
 """Environments that are JAX functions: collecting and learning are one compiled program.
 
-The program has a learner axis L always. On an accelerator all learners share one program,
-spread over every device there is; on a CPU each runs its own with L = 1, so that
-`--seeds 8` ends with the bits of eight single runs. `at_once` says otherwise.
+A program always has an axis of learners. On an accelerator all learners share one program,
+spread over all devices; on a CPU each learner runs its own, so that `--seeds 8` ends with
+the bits of eight single runs. `at_once` overrides both.
 """
 
-import functools
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,37 +12,44 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 
-from penfac.engines import memory
-from penfac.engines.ahead import Ahead, remember_programs, remembered
+from penfac.engines.ahead import Ahead, keep_programs, programs_are_kept
 from penfac.engines.base import (
     Arrays,
     Counters,
+    Due,
     Job,
     Progress,
-    as_row,
-    diverged,
+    divergence,
     flatten,
-    unflatten,
-    with_rows,
-    without_rows,
+    join_replay,
+    metrics_row,
+    split_replay,
 )
-from penfac.engines.programs import Learners, Programs, When, Who
-from penfac.envs.base import JaxEnv
-from penfac.envs.builtin import jax_env
+from penfac.engines.compiled import (
+    AXIS,
+    Compiled,
+    abstract_learners,
+    compile_programs,
+    learner_sharding,
+)
+from penfac.engines.groups import LearnerGroup
+from penfac.engines.plans import environment, one_plan
+from penfac.engines.programs import Clock, Programs, TurnResult
 from penfac.errors import EnvironmentFault, PenfacError
-from penfac.machine import runs_on_accelerator, usable_cores
+from penfac.machine import runs_on_accelerator
 from penfac.policy import ActionScale, Policy
 from penfac.rollout.device import Finished
 from penfac.types import EpisodeStats
 
-AXIS = "learners"
+Rows = dict[int, tuple[int, Counters]]  # row of a group -> learner and its counters
 
 
 class DeviceEngine:
-    """See penfac.engines.base.Engine. `configs` gives each learner one of its own; they
-    may differ in whatever does not shape the program."""
+    """See penfac.engines.base.Engine. `configs` has a config for each learner; they may
+    differ in everything that does not shape the program. `compiled` takes the programs of
+    another engine of the same shape."""
 
     def __init__(
         self,
@@ -52,143 +58,105 @@ class DeviceEngine:
         configs: Sequence[Any] | None = None,
         at_once: int | None = None,
         devices: Sequence[Any] | None = None,
+        compiled: Compiled | None = None,
     ):
-        remember_programs()
+        keep_programs()
         self.job, self.env = job, environment(job)
         configs = configs or [job.cfg] * len(seeds)
         self.jobs = [job._replace(cfg=cfg) for cfg in configs]
         self.plan = one_plan([job.algo.plan(cfg, self.env.spec) for cfg in configs])
-        self.how = job.collecting
-        self.programs = Programs(job.algo, self.plan, self.how, self.env)
-        self.devices = list(devices or jax.local_devices())
-        size = min(at_once or usual_size(len(seeds)), len(seeds))
-        self.mesh = Mesh(np.array(self.devices[:size]), (AXIS,))
-        self.sharding = NamedSharding(self.mesh, PartitionSpec(AXIS))
-        # said, not inferred: what comes out goes in again, and must not compile anew
-        jit = functools.partial(
-            jax.jit,
-            out_shardings=self.sharding,
-            compiler_options=compiling(self.devices[0].platform),
-        )
-        self.begin_program = jit(self._spread(self.programs.begin))
-        self.advance_program = jit(
-            self._spread(self.programs.advance), donate_argnums=0
-        )
-        self.evaluate_program = jit(self._evaluate, static_argnums=(6, 7))
+        self.programs = Programs(job.algo, self.plan, job.collecting, self.env)
+        usual = len(seeds) if runs_on_accelerator() else 1
+        size = min(at_once or usual, len(seeds))
+        self.mesh = Mesh(np.array((devices or jax.local_devices())[:size]), (AXIS,))
+        self.compiled = compiled or compile_programs(self.programs, self.mesh)
         numbers = {
             cfg: job.numbers(self.env.spec, cfg) for cfg in dict.fromkeys(configs)
         }
         learners = [(s, numbers[c]) for s, c in zip(seeds, configs, strict=True)]
+        sharding = learner_sharding(self.mesh)
         self.groups = [
-            Group(self, learners[k : k + size]) for k in range(0, len(learners), size)
+            LearnerGroup(learners[k : k + size], self.compiled.begin, sharding)
+            for k in range(0, len(learners), size)
         ]
         # learner -> (group, row)
         self.place = [divmod(i, size) for i in range(len(learners))]
-        memory.check(self)
-        self.compiled, self.ahead = False, Ahead()
-
-    def _spread(self, program):
-        """The program, each device at its own learners; none ever waits for another."""
-        if self.mesh.size == 1:
-            return program
-        part = PartitionSpec(AXIS)
-        return jax.shard_map(
-            program, mesh=self.mesh, in_specs=part, out_specs=part, check_vma=False
-        )
-
-    def _evaluate(self, state, who, evaluation, drawn, sigma, active, episodes, mode):
-        def program(state, who, evaluation, drawn, sigma, active):
-            given = (evaluation, drawn, sigma, active, episodes, mode)
-            return self.programs.evaluate(state, who, *given)
-
-        return self._spread(program)(state, who, evaluation, drawn, sigma, active)
+        self.ahead, self.noted = Ahead(), False
 
     def _compile_ahead(self) -> None:
-        """What every run needs, beside each other: to learn, and to judge."""
-        group, when = self.groups[0], self.when(self.groups[0], {})
-        learners = self.shapes()
-        lowered = self.advance_program.lower(learners, group.who, when)
+        """Compile what every run needs, to learn and to evaluate, at the same time."""
+        group, clock = self.groups[0], self.clock(self.groups[0], {})
+        learners = abstract_learners(self.compiled, group.inputs, self.mesh)
+        lowered = self.compiled.advance.lower(learners, group.inputs, clock)
         self.ahead.compile("advance", lowered)
         if episodes := self.job.eval_episodes:
-            state, _ = without_rows(learners.state)
-            given = (when.update, when.update, when.sigma, when.active, episodes)
+            state, _ = split_replay(learners.state)
+            args = (clock.update, clock.update, clock.sigma, clock.active, episodes)
             for mode in self.job.algo.modes:
-                program = self.evaluate_program.lower(state, group.who, *given, mode)
-                self.ahead.compile(mode, program)
-
-    def shapes(self) -> Learners:
-        """Of a group's learners: exactly what a program will be given, so that it is
-        traced once."""
-        group = self.groups[0]
-        return jax.tree.map(
-            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self.sharding),
-            jax.eval_shape(self.begin_program, group.who),
-        )
+                lowered = self.compiled.evaluate.lower(state, group.inputs, *args, mode)
+                self.ahead.compile(mode, lowered)
 
     # --- the engine -------------------------------------------------------------------
 
-    def advance(
-        self, due: list[tuple[int, Counters]]
-    ) -> Iterator[tuple[int, Progress | PenfacError]]:
-        for group, rows in self._due(due):
+    def advance(self, due: Due) -> Iterator[tuple[int, Progress | PenfacError]]:
+        for group, rows in self._groups_of(due):
             self.job.poll()
-            yield from self._advance_group(group, rows)
+            started = time.perf_counter()
+            clock = self.clock(group, rows)
+            self.ahead.wait("advance")
+            result = group.advance(self.compiled.advance, clock)
+            seconds = time.perf_counter() - started
+            self._note_compilation(seconds)
+            for row, (i, counters) in rows.items():
+                share = seconds / len(rows)
+                yield i, self._progress(group, row, counters, result, share)
 
-    def _due(
-        self, due: list[tuple[int, Counters]]
-    ) -> Iterator[tuple["Group", dict[int, tuple[int, Counters]]]]:
-        """The groups that have something to do, and for whom."""
-        if due and not self.ahead.begun:  # and every engine has been seen to fit
+    def _groups_of(self, due: Due) -> Iterator[tuple[LearnerGroup, Rows]]:
+        """The groups that have something to do, and for which learners."""
+        if due and not self.ahead.begun:
             self.ahead.begun = True
-            if remembered():
+            if programs_are_kept():
                 self._compile_ahead()
         for g, group in enumerate(self.groups):
             rows = {self.place[i][1]: (i, c) for i, c in due if self.place[i][0] == g}
             if rows:
                 yield group, rows
 
-    def _advance_group(self, group: "Group", rows: dict[int, tuple[int, Counters]]):
-        started = time.perf_counter()
-        when = self.when(group, rows)
-        self.ahead.wait("advance")
-        told = jax.device_get(group.advance(self.advance_program, when))
-        seconds = time.perf_counter() - started
-        if not self.compiled:
-            self.compiled = True
-            said = f"first update in {seconds:.1f} s, compilation included"
-            self.job.note(said + self.job.left_open(self.env.spec))
-        timing = {"collect": 0.0, "env": 0.0, "update": seconds / len(rows)}
-        for row, (i, counters) in rows.items():
-            own = jax.tree.map(lambda x, row=row: x[row], told.metrics)
-            if not own.finite:
-                yield i, diverged(group.state(row), own, counters.update + 1)
-                continue
-            broken = told.finished.broken[row]
-            faults = counters.faults + int(broken.sum())
-            if faults > self.job.restarts:
-                world = int(np.flatnonzero(broken.any(-1))[0])
-                what = f"{self.job.env_id}: the physics of world {world} blew up"
-                where = {"seed": int(group.seeds[row]), "world": world}
-                yield i, EnvironmentFault(what, where)
-                continue
-            stats = ended_episodes(told.finished, row)
-            yield (
-                i,
-                Progress(
-                    metrics=as_row(own),
-                    steps=int(told.steps[row]),
-                    next_episode=counters.episode
-                    + len(stats.returns)
-                    + int(broken.sum()),
-                    stats=stats,
-                    sigma=float(told.sigma[row]),
-                    faults=faults,
-                    seconds=timing,
-                ),
-            )
+    def _note_compilation(self, seconds: float) -> None:
+        """Once, how long the first update took."""
+        if not self.noted:
+            self.noted = True
+            text = f"first update in {seconds:.1f} s, compilation included"
+            self.job.note(text + self.job.settled_text(self.env.spec))
 
-    def when(self, group: "Group", rows: dict[int, tuple[int, Counters]]) -> When:
-        """Counters of the learners as arrays; those not due take no part."""
+    def _progress(
+        self, group: LearnerGroup, row: int, counters: Counters, result: TurnResult,
+        seconds: float,
+    ) -> Progress | PenfacError:  # fmt: skip
+        """One learner's part of a turn, or why the learner stops."""
+        metrics = jax.tree.map(lambda x: x[row], result.metrics)
+        if not metrics.finite:
+            return divergence(group.state(row), metrics, counters.update + 1)
+        broken = result.finished.broken[row]
+        faults = counters.faults + int(broken.sum())
+        if faults > self.job.restarts:
+            world = int(np.flatnonzero(broken.any(-1))[0])
+            what = f"{self.job.env_id}: the physics of world {world} blew up"
+            where = {"seed": int(group.seeds[row]), "world": world}
+            return EnvironmentFault(what, where)
+        stats = ended_episodes(result.finished, row)
+        return Progress(
+            metrics=metrics_row(metrics),
+            steps=int(result.steps[row]),
+            next_episode=counters.episode + len(stats.returns) + int(broken.sum()),
+            stats=stats,
+            sigma=float(result.sigma[row]),
+            faults=faults,
+            seconds={"collect": 0.0, "env": 0.0, "update": seconds},
+        )
+
+    def clock(self, group: LearnerGroup, rows: Rows) -> Clock:
+        """The counters of a group's learners as arrays; all others are inactive."""
         size = group.size
         first, update = np.zeros(size, np.uint32), np.zeros(size, np.uint32)
         step, progress = np.zeros(size, np.int32), np.zeros(size, np.float32)
@@ -196,43 +164,51 @@ class DeviceEngine:
         for row, (i, counters) in rows.items():
             first[row] = counters.episode % 2**32  # keys are named by 32 bits
             update[row] = counters.update % 2**32
-            step[row] = min(counters.step, 2**30)  # to know when random ones end
+            step[row] = min(counters.step, 2**30)  # compared with random_steps alone
             progress[row] = self.job.progress(counters.step)
             sigma[row] = self.jobs[i].sigma(counters.step)
             active[row] = True
-        return When(first, update, step, progress, sigma, active)  # type: ignore[arg-type]
+        return Clock(first, update, step, progress, sigma, active)  # type: ignore[arg-type]
 
     def evaluate(
-        self, due: list[tuple[int, Counters]], episodes: int, fixed: bool
+        self, due: Due, episodes: int, fixed: bool
     ) -> Iterator[tuple[int, Any]]:
-        for group, rows in self._due(due):
+        for group, rows in self._groups_of(due):
             self.job.poll()
-            drawn, when = np.zeros(group.size, np.uint32), self.when(group, rows)
-            for row, (_, counters) in rows.items():
-                drawn[row] = counters.evaluations % 2**32
-            which = np.zeros_like(drawn) if fixed else drawn
-            state, _ = without_rows(group.learners.state)
-            given = (which, drawn, when.sigma, when.active, episodes)
-            played = {}
-            for mode in self.job.algo.modes:
-                self.ahead.wait(mode)
-                told = self.evaluate_program(state, group.who, *given, mode)
-                played[mode] = jax.device_get(told)
+            modes = self._evaluate_group(group, rows, episodes, fixed)
             for row, (i, _) in rows.items():
-                found = {
-                    mode: tuple(x[row].tolist() for x in out)
-                    for mode, out in played.items()
+                played = {
+                    mode: tuple(x[row].tolist() for x in arrays)
+                    for mode, arrays in modes.items()
                 }
-                if all(np.isfinite(out[0]).all() for out in found.values()):
-                    yield i, found
-                    continue
-                what = "the physics blew up in an evaluation"
-                yield i, EnvironmentFault(f"{self.job.env_id}: {what}")
+                if all(np.isfinite(returns).all() for returns, *_ in played.values()):
+                    yield i, played
+                else:
+                    what = "the physics blew up in an evaluation"
+                    yield i, EnvironmentFault(f"{self.job.env_id}: {what}")
+
+    def _evaluate_group(
+        self, group: LearnerGroup, rows: Rows, episodes: int, fixed: bool
+    ) -> dict[str, Any]:
+        """Returns, lengths and terminations of a group by mode."""
+        drawn, clock = np.zeros(group.size, np.uint32), self.clock(group, rows)
+        for row, (_, counters) in rows.items():
+            drawn[row] = counters.evaluations % 2**32
+        evaluation = np.zeros_like(drawn) if fixed else drawn
+        state, _ = split_replay(group.learners.state)
+        args = (evaluation, drawn, clock.sigma, clock.active, episodes)
+        played = {}
+        for mode in self.job.algo.modes:
+            self.ahead.wait(mode)
+            program = self.compiled.evaluate
+            result = group.run(program, state, group.inputs, *args, mode)
+            played[mode] = jax.device_get(result)
+        return played
 
     def snapshot(self, i: int) -> Arrays:
         group, row = self._at(i)
-        state = with_rows(group.state(row), group.rows(row))
-        return flatten(state, "state") | flatten(group.world(row), "worlds")
+        state = join_replay(group.state(row), group.replay_rows(row))
+        return flatten(state, "state") | flatten(group.worlds(row), "worlds")
 
     def restore(self, i: int, arrays: Arrays) -> None:
         group, row = self._at(i)
@@ -249,131 +225,13 @@ class DeviceEngine:
     def close(self) -> None:
         pass
 
-    def _at(self, i: int) -> tuple["Group", int]:
+    def _at(self, i: int) -> tuple[LearnerGroup, int]:
         g, row = self.place[i]
         return self.groups[g], row
 
 
-class Group:
-    """The learners that run at once: arrays with a leading axis L on the devices, and a
-    copy on the host when somebody asks for one learner's."""
-
-    def __init__(self, engine: DeviceEngine, learners: list[tuple[int, Any]]):
-        self.numbers = [numbers for _, numbers in learners]
-        # every device has as many rows: those added repeat the last and take no part
-        missing = -len(learners) % engine.mesh.size
-        padded = learners + learners[-1:] * missing
-        self.seeds = np.array([seed for seed, _ in padded], np.uint32)
-        stacked = jax.tree.map(lambda *x: np.stack(x), *(n for _, n in padded))
-        self.sharding = engine.sharding
-        self.who = Who(*jax.device_put((self.seeds, stacked), self.sharding))
-        self.begin = engine.begin_program
-        self.begun, self._learners = False, None
-        # state without rows and worlds as numpy arrays, and whether they were changed
-        self.copy: Any = None
-        self.changed = False
-
-    @property
-    def size(self) -> int:
-        return len(self.seeds)
-
-    @property
-    def learners(self) -> Learners:
-        """On the devices; begun when first asked for."""
-        if not self.begun:
-            self.begun, self._learners = True, self.begin(self.who)
-        there = self._learners
-        if there is None:  # nothing may be saved in their place
-            raise RuntimeError("the learners were lost in a program that failed")
-        if self.changed:
-            _, rows = without_rows(there.state)
-            state, worlds = jax.device_put(self.copy, self.sharding)
-            there = Learners(with_rows(state, rows), worlds)
-            self.changed = False
-        self._learners = there
-        return there
-
-    def advance(self, program, when: When):
-        learners = self.learners
-        self.copy = self._learners = None  # donated: gone from here on
-        self._learners, told = program(learners, self.who, when)
-        return told
-
-    def on_host(self) -> Any:
-        """One transfer for all learners, however many ask."""
-        if self.copy is None:
-            state, _ = without_rows(self.learners.state)
-            self.copy = jax.device_get((state, self.learners.worlds))
-        return self.copy
-
-    def state(self, row: int) -> Any:
-        """One learner's, without the rows of its replay."""
-        return jax.tree.map(lambda x: x[row], self.on_host()[0])
-
-    def world(self, row: int) -> Any:
-        return jax.tree.map(lambda x: x[row], self.on_host()[1])
-
-    def rows(self, row: int) -> Any:
-        _, rows = without_rows(self.learners.state)
-        return jax.tree.map(lambda x: jax.device_get(x[row]), rows)
-
-    def restore(self, row: int, arrays: Arrays) -> None:
-        """Put one learner where a checkpoint has it; all of them travel together."""
-        if not self.changed:
-            self.copy = jax.tree.map(np.array, self.on_host())  # ours to write into
-            self.changed = True
-        there: Any = self._learners
-        left, rows = without_rows(there.state)
-        like = lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype)  # noqa: E731
-        state = with_rows(self.copy[0], rows)
-        own = unflatten(jax.tree.map(like, state), arrays, "state")
-        own, own_rows = without_rows(own)
-        worlds = unflatten(jax.tree.map(like, self.copy[1]), arrays, "worlds")
-        leaves = jax.tree.leaves(self.copy), jax.tree.leaves((own, worlds))
-        for whole, part in zip(*leaves, strict=True):
-            whole[row] = part
-        rows = jax.tree.map(lambda whole, own: whole.at[row].set(own), rows, own_rows)
-        self._learners = there._replace(state=with_rows(left, rows))
-
-
-def compiling(platform: str) -> dict[str, int] | None:
-    """For a GPU on every core. Left alone XLA took twice as long on one with 16, it seems
-    because of PJRT_NPROC, which MJX needs to be 1 on a CPU."""
-    if platform != "gpu":
-        return None
-    return {"xla_gpu_force_compilation_parallelism": len(usable_cores())}
-
-
-def usual_size(learners: int) -> int:
-    """How many learners run at once if nobody says."""
-    return learners if runs_on_accelerator() else 1
-
-
-def environment(job: Job) -> JaxEnv:
-    """The environment as JAX functions, with the user's time limit if one was given."""
-    env = jax_env(job.env_id, job.options.kwargs)
-    limit = job.options.max_episode_steps
-    return env if limit is None else env._replace(spec=env.spec._replace(horizon=limit))
-
-
-def one_plan(plans: Sequence[Any]) -> Any:
-    """The plan that serves all of them, if there is one: batch norm is in it if any
-    needs it, and off in the numbers of the others."""
-    found = {joined(plan, plans) for plan in plans}
-    if len(found) > 1:
-        raise ValueError("these configs need programs of different shapes")
-    return found.pop()
-
-
-def joined(plan: Any, plans: Sequence[Any]) -> Any:
-    """The plan, with room for batch norm if a plan that is otherwise the same has it."""
-    if not hasattr(plan, "batch_norm") or plan.batch_norm:
-        return plan
-    roomy = plan._replace(batch_norm=True)
-    return roomy if roomy in plans else plan
-
-
 def ended_episodes(finished: Finished, row: int) -> EpisodeStats:
+    """The episodes of one learner that ended in a turn."""
     ended = finished.ended[row]
     returns = finished.returned[row][ended].tolist()
     return EpisodeStats(returns, finished.length[row][ended].tolist(), {})

@@ -1,7 +1,7 @@
-"""What runs on a device: collect and learn, or evaluate, [L] learners at once.
+"""The programs of a device engine: collect and learn, or evaluate, [L] learners at once.
 
 Pure functions of arrays with a leading axis of learners. Learners may differ in their
-seed and in every number of their config; what shapes the program they share.
+seed and in every number of their config; they share everything that shapes the program.
 """
 
 from collections.abc import Callable
@@ -13,23 +13,22 @@ from jax import Array
 from jaxtyping import Bool, Float, Int
 
 from penfac.algos.base import Algorithm, Collecting, Numbers, Plan, State
-from penfac.engines.base import moment, with_rows, without_rows
+from penfac.engines.base import join_replay, moment, split_replay
 from penfac.envs.base import JaxEnv
 from penfac.machine import runs_on_accelerator
 from penfac.randomness import Stream
 from penfac.rollout.device import (
+    DeviceWorlds,
     Finished,
-    Noise,
-    Worlds,
-    averaged,
     collect_episodes,
     collect_steps,
     play_episodes,
     start_worlds,
 )
+from penfac.rollout.device_step import Noise, mean_of_samples
 from penfac.rollout.evaluate import MODES
 
-# Products of matrices in whole float32. What an accelerator does by itself, 10 bits of
+# Products of matrices in full float32. The default of an accelerator, 10 bits of
 # mantissa, is an error of 1e-3 in V: enough to turn the sign of a small advantage.
 PRECISION = "highest"
 
@@ -38,18 +37,18 @@ class Learners(NamedTuple):
     """Everything that learning changes, [L, ...] each."""
 
     state: State
-    worlds: Any  # Worlds; none where every update plays whole episodes
+    worlds: Any  # DeviceWorlds; () where every update plays whole episodes
 
 
-class Who(NamedTuple):
+class Inputs(NamedTuple):
     """Everything in which learners of one program may differ, [L, ...] each."""
 
     seed: Int[Array, " L"]
     numbers: Numbers
 
 
-class When(NamedTuple):
-    """Where each learner stands, and whether it takes part."""
+class Clock(NamedTuple):
+    """The counters of each learner, and whether it takes part in this call."""
 
     first: Int[Array, " L"]  # the number of its next episode
     update: Int[Array, " L"]
@@ -59,103 +58,121 @@ class When(NamedTuple):
     active: Bool[Array, " L"]
 
 
-class Told(NamedTuple):
-    """What one turn of [L] learners gave."""
+class TurnResult(NamedTuple):
+    """The result of one turn of [L] learners."""
 
     metrics: Any
     steps: Int[Array, " L"]
     finished: Finished
-    sigma: Float[Array, " L"]  # how widely each explores now
+    sigma: Float[Array, " L"]  # the mean width of exploration after the turn
 
 
 class Programs(NamedTuple):
-    """What shapes a program; its methods are what is compiled."""
+    """What shapes the programs; its methods are compiled."""
 
     algo: Algorithm
     plan: Plan
     how: Collecting
     env: JaxEnv
 
-    def begin(self, who: Who) -> Learners:
-        """Fresh learners, and the worlds they will not leave."""
-        worlds: Worlds | tuple[()] = ()
+    def begin(self, inputs: Inputs) -> Learners:
+        """Fresh learners, and their running worlds."""
+        worlds: DeviceWorlds | tuple[()] = ()
         if self.how.episodes is None:
-            worlds = start_worlds(self.env, who.seed, self.how.worlds)
+            worlds = start_worlds(self.env, inputs.seed, self.how.worlds)
         # On a CPU one after the other: two batches of matrices that jaxlib factors at once
         # (orthogonal weights of two nets) may wait for each other forever
-        if not runs_on_accelerator():
-            return Learners(jax.lax.map(self._init, who), worlds)
-        return Learners(jax.vmap(self._init)(who), worlds)
+        if runs_on_accelerator():
+            return Learners(jax.vmap(self._init)(inputs), worlds)
+        return Learners(jax.lax.map(self._init, inputs), worlds)
 
-    def _init(self, who: Who) -> State:
-        key = jax.random.fold_in(jax.random.key(who.seed), int(Stream.INIT))
-        return self.algo.init(key, self.plan, who.numbers)
+    def _init(self, inputs: Inputs) -> State:
+        key = jax.random.fold_in(jax.random.key(inputs.seed), int(Stream.INIT))
+        return self.algo.init(key, self.plan, inputs.numbers)
 
     @jax.default_matmul_precision(PRECISION)
     def advance(
-        self, learners: Learners, who: Who, when: When
-    ) -> tuple[Learners, Told]:
-        """Collect and update, some rounds of it; those not active keep every bit."""
+        self, learners: Learners, inputs: Inputs, clock: Clock
+    ) -> tuple[Learners, TurnResult]:
+        """Collect and update, in some rounds; inactive learners keep every bit."""
 
-        def one_round(learners, turn):
-            worlds, batch, finished = self._collect(learners, who, when, turn)
-            if hasattr(learners.state, "replay"):  # what is not learned is not stored
-                batch = batch._replace(mask=batch.mask & when.active[:, None])
-
-            def learn(state, batch, who, when):
-                now = moment(who.seed, when.update, turn, when.progress, when.sigma)
-                return self.algo.update(state, batch, self.plan, who.numbers, now)
-
-            state, metrics = jax.vmap(learn)(learners.state, batch, who, when)
-            steps = jnp.sum(batch.mask, axis=1)
-            return Learners(state, worlds), (metrics, steps, finished)
+        def play_round(learners, turn):
+            return self._round(learners, inputs, clock, turn)
 
         if self.how.rounds == 1:
-            new, (metrics, steps, finished) = one_round(learners, 0)
+            new, (metrics, steps, finished) = play_round(learners, 0)
         else:
-            turns = jnp.arange(self.how.rounds)
-            new, told = jax.lax.scan(one_round, learners, turns)
-            metrics, steps, finished = over_rounds(*told)
-        good = when.active & metrics.finite
-        state, rows = without_rows(new.state)
-        kept = keep(good, state, without_rows(learners.state)[0])
-        state = with_rows(kept, rows)
-        worlds = keep(good, new.worlds, learners.worlds)
-        sigma = self._spread(state, who, when.sigma)
-        sigma = jnp.mean(sigma.reshape(len(sigma), -1), axis=1)
-        return Learners(state, worlds), Told(metrics, steps, finished, sigma)
+            new, results = jax.lax.scan(
+                play_round, learners, jnp.arange(self.how.rounds)
+            )
+            metrics, steps, finished = join_rounds(*results)
+        good = clock.active & metrics.finite
+        state, rows = split_replay(new.state)
+        kept = keep_new(good, state, split_replay(learners.state)[0])
+        state = join_replay(kept, rows)
+        worlds = keep_new(good, new.worlds, learners.worlds)
+        sigma = self._mean_sigma(state, inputs, clock.sigma)
+        return Learners(state, worlds), TurnResult(metrics, steps, finished, sigma)
 
-    def _spread(self, state: State, who: Who, sigma: Array) -> Array:
-        obs = jnp.zeros(self.plan.obs_dim)
+    def _round(self, learners: Learners, inputs: Inputs, clock: Clock, turn: Any):
+        """Collect and update once."""
+        worlds, batch, finished = self._collect(learners, inputs, clock, turn)
+        if hasattr(learners.state, "replay"):  # inactive learners store nothing
+            batch = batch._replace(mask=batch.mask & clock.active[:, None])
 
-        def one(state, numbers, sigma):
+        def learn(state, batch, inputs, clock):
+            now = moment(inputs.seed, clock.update, turn, clock.progress, clock.sigma)
+            return self.algo.update(state, batch, self.plan, inputs.numbers, now)
+
+        state, metrics = jax.vmap(learn)(learners.state, batch, inputs, clock)
+        steps = jnp.sum(batch.mask, axis=1)
+        return Learners(state, worlds), (metrics, steps, finished)
+
+    def _collect(self, learners: Learners, inputs: Inputs, clock: Clock, turn: Any):
+        how, (state, worlds) = self.how, learners
+        steps = clock.step + turn * (how.worlds * how.steps)
+        noise = self._noise(state, inputs, clock.sigma, steps < how.random_steps)
+        mu = self._mu(jax.vmap(self.algo.behaviour)(state), inputs)
+        if how.episodes is None:
+            return collect_steps(self.env, mu, noise, inputs.seed, worlds, how.steps)
+        count = episodes_for(how, self.env)
+        args = (self.env, mu, noise, inputs.seed, clock.first, clock.active, count)
+        return ((), *collect_episodes(*args))
+
+    def _sigma(
+        self, state: State, inputs: Inputs, sigma: Array
+    ) -> Callable[[Array], Array]:
+        """The width of exploration by observations; `sigma` is that of the configs."""
+
+        def one(state, obs, numbers, sigma):
             return self.algo.sigma(state, obs, sigma, self.plan, numbers)
 
-        return jax.vmap(one)(state, who.numbers, sigma)
+        return lambda obs: jax.vmap(one)(state, obs, inputs.numbers, sigma)
 
-    def _mu(self, state: State, who: Who) -> Callable[[Array], Array]:
+    def _mean_sigma(self, state: State, inputs: Inputs, sigma: Array) -> Array:
+        """For the report: the mean width over all dimensions, at an observation of zeros."""
+        obs = jnp.zeros((len(sigma), 1, self.env.spec.obs_dim))
+        width = self._sigma(state, inputs, sigma)(obs)
+        return jnp.mean(width.reshape(len(sigma), -1), axis=1)
+
+    def _noise(
+        self, state: State, inputs: Inputs, sigma: Array, anywhere: Array
+    ) -> Noise:
+        learned = self.algo.learns_sigma
+        width = self._sigma(state, inputs, sigma) if learned else sigma
+        return Noise(self.how.exploration, width, anywhere)
+
+    def _mu(self, state: State, inputs: Inputs) -> Callable[[Array], Array]:
         def one(state, obs, numbers):
             return self.algo.mu(state, obs, self.plan, numbers)
 
-        return lambda obs: jax.vmap(one)(state, obs, who.numbers)
-
-    def _collect(self, learners: Learners, who: Who, when: When, turn: Any):
-        how, (state, worlds) = self.how, learners
-        steps = when.step + turn * (how.worlds * how.steps)
-        sigma = self._spread(state, who, when.sigma)
-        noise = Noise(how.exploration, sigma, steps < how.random_steps)
-        mu = self._mu(jax.vmap(self.algo.behaviour)(state), who)
-        if how.episodes is None:
-            return collect_steps(self.env, mu, noise, who.seed, worlds, how.steps)
-        count = episodes_for(how, self.env)
-        given = (self.env, mu, noise, who.seed, when.first, when.active, count)
-        return ((), *collect_episodes(*given))
+        return lambda obs: jax.vmap(one)(state, obs, inputs.numbers)
 
     @jax.default_matmul_precision(PRECISION)
     def evaluate(
         self,
         state: State,
-        who: Who,
+        inputs: Inputs,
         evaluation: Int[Array, " L"],
         drawn: Int[Array, " L"],
         sigma: Float[Array, " L"],
@@ -163,11 +180,11 @@ class Programs(NamedTuple):
         episodes: int,
         mode: str,
     ):
-        """Episodes of each learner that is active; `evaluation` names the initial states,
-        `drawn` the noise of a mode that samples."""
-        seeds, mean = who.seed, self._mu(state, who)
-        still = jnp.zeros(len(seeds), bool)
-        noise = Noise(self.how.exploration, self._spread(state, who, sigma), still)
+        """Episodes of each active learner; `evaluation` names the initial states, `drawn`
+        the noise of a mode that samples."""
+        seeds, mean = inputs.seed, self._mu(state, inputs)
+        never = jnp.zeros(len(seeds), bool)
+        noise = self._noise(state, inputs, sigma, never)
         samples = 1 if mode == "mean" else MODES[mode]
 
         def act(obs, _, t):
@@ -176,22 +193,23 @@ class Programs(NamedTuple):
             mu, number = mean(obs), jnp.broadcast_to(t, obs.shape[:2])
             which = jnp.broadcast_to(drawn[:, None], number.shape)
             world = jnp.broadcast_to(jnp.arange(number.shape[1]), number.shape)
-            return averaged(mu, noise, samples, (seeds, which, world, number))
+            name = (seeds, which, world, number)
+            return mean_of_samples(mu, noise.at(obs), samples, name)
 
-        which = (Stream.EVAL_RESET, evaluation, active)
-        # the mean is judged as it is deployed, inside the bounds
+        # the mean is clipped to the bounds, as when it is deployed
         clip = self.how.exploration.clip or mode == "mean"
-        return play_episodes(self.env, act, seeds, *which, episodes, clip)
+        where = (Stream.EVAL_RESET, evaluation, active)
+        return play_episodes(self.env, act, seeds, *where, episodes, clip)
 
 
 def episodes_for(how: Collecting, env: JaxEnv) -> int:
-    """Episodes an update: a program's shape cannot wait for a number of steps, so the
-    floor in steps counts whole time limits."""
+    """Episodes an update. The shape of a program is fixed, so the minimum of steps is met
+    by counting full time limits."""
     return max(how.episodes or 0, -(-how.min_steps // env.spec.horizon))
 
 
-def keep(good, new, old):
-    """The new rows of learners that are well, the old ones of the others."""
+def keep_new(good, new, old):
+    """The new arrays of the learners that are good, the old ones of the others."""
 
     def choose(new, old):
         rows = good.reshape(good.shape + (1,) * (new.ndim - 1))
@@ -200,8 +218,8 @@ def keep(good, new, old):
     return jax.tree.map(choose, new, old)
 
 
-def over_rounds(metrics, steps, finished: Finished):
-    """Means of metrics, all episodes in the order they ended, over [R] rounds."""
+def join_rounds(metrics, steps, finished: Finished):
+    """Means of metrics, and all episodes in the order they ended, over [R] rounds."""
     means = jax.tree.map(lambda x: jnp.mean(x.astype(jnp.float32), axis=0), metrics)
     means = means._replace(finite=jnp.all(metrics.finite, axis=0))
     joined = jax.tree.map(  # [R, L, W, T] as [L, W, R * T]

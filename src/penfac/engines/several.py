@@ -3,39 +3,37 @@
 from collections.abc import Iterator
 from typing import Any
 
-from penfac.engines.base import Arrays, Counters, Engine, Progress
+from penfac.engines.base import Arrays, Due, Engine, Progress
 from penfac.errors import PenfacError
 from penfac.policy import Policy
 
-Due = list[tuple[int, Counters]]
-
 
 class Several:
-    """See penfac.engines.base.Engine. `parts` are engines with the learners, by their
-    number here, that each was made with."""
+    """See penfac.engines.base.Engine. `parts` are engines, each with the numbers that its
+    learners have here."""
 
     def __init__(self, parts: list[tuple[Engine, list[int]]]):
         self.parts = parts
-        self.place = {i: (e, k) for e, own in parts for k, i in enumerate(own)}
+        self.place = {i: (e, k) for e, members in parts for k, i in enumerate(members)}
 
     def advance(self, due: Due) -> Iterator[tuple[int, Progress | PenfacError]]:
-        for engine, own, part in self._parts(due):
+        for engine, members, part in self._parts(due):
             for k, progress in engine.advance(part):
-                yield own[k], progress
+                yield members[k], progress
 
     def evaluate(
         self, due: Due, episodes: int, fixed: bool
     ) -> Iterator[tuple[int, Any]]:
-        for engine, own, part in self._parts(due):
+        for engine, members, part in self._parts(due):
             for k, played in engine.evaluate(part, episodes, fixed):
-                yield own[k], played
+                yield members[k], played
 
     def _parts(self, due: Due) -> Iterator[tuple[Engine, list[int], Due]]:
         counters = dict(due)
-        for engine, own in self.parts:
-            part = [(k, counters[i]) for k, i in enumerate(own) if i in counters]
+        for engine, members in self.parts:
+            part = [(k, counters[i]) for k, i in enumerate(members) if i in counters]
             if part:
-                yield engine, own, part
+                yield engine, members, part
 
     def snapshot(self, i: int) -> Arrays:
         engine, k = self.place[i]

@@ -1,4 +1,4 @@
-"""Episodes of mu without noise, on environments and seeds that training never sees."""
+"""Evaluation on the host, in environments and initial states that training never sees."""
 
 from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple, TypeVar
@@ -11,7 +11,8 @@ from penfac.envs.worlds import Worlds
 from penfac.errors import PenfacError
 from penfac.policy import PolicyWeights, mean_action
 from penfac.randomness import Stream, env_seed
-from penfac.rollout.host import Explorer, Played, play_episodes
+from penfac.rollout.episodes import Played, play_episodes
+from penfac.rollout.explorer import Explorer, sigma_at
 from penfac.rollout.lockstep import Player, play_together
 
 Act = Callable[[np.ndarray, int], np.ndarray]  # (observations, step number) -> actions
@@ -19,44 +20,48 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Candidate(NamedTuple):
-    """Who is to be judged, and on which set of initial states."""
+    """A policy to evaluate, and its set of initial states."""
 
     seed: int
     act: Act
-    evaluation: int = 0  # names the set; 0 for always the same
-    clip: bool = True  # its actions, before the environment gets them
+    evaluation: int = 0  # the name of the set; 0 repeats the same one
+    clip: bool = True  # clip its actions before the environment gets them
 
 
-def deterministic(weights: PolicyWeights) -> Act:
-    """mu."""
+def act_by_mean(weights: PolicyWeights) -> Act:
+    """The deterministic policy: actions are mu."""
     return lambda obs, t: mean_action(weights, obs)
 
 
-MODES = {"sampled": 1, "mean-of-15": 15}  # how many samples are averaged
+MODES = {"sampled": 1, "mean-of-15": 15}  # the number of samples that are averaged
 
 
-def chooser(mode: str, act: Explorer, noise: np.random.Generator) -> Act:
-    """How a policy is judged: by its mean; by what it samples; by the mean of 15 samples,
-    the paper's deterministic PPO."""
+def action_chooser(mode: str, act: Explorer, noise: np.random.Generator) -> Act:
+    """The actions of an evaluation mode: mu; one sample; or the mean of 15 samples, the
+    paper's deterministic PPO."""
     if mode == "mean":
-        return deterministic(act.weights)
-    samples, how, sigma = MODES[mode], act.how, act.sigma
-    if how.law == "ou":  # as wide as it becomes; rows of an evaluation come and go
-        sigma = stationary_sigma(sigma, how.theta, how.dt)
-        how = Exploration("clipped")
+        return act_by_mean(act.weights)
+    samples, how = MODES[mode], act.how
+    # the rows here change as episodes end, so there is no drift to carry on: correlated
+    # noise has its stationary deviation instead
+    correlated = how.law == "ou"
+    law = Exploration("clipped") if correlated else how
 
     def choose(obs, t):
+        sigma = np.asarray(sigma_at(act.sigma, obs))
+        if correlated:
+            sigma = stationary_sigma(sigma, how.theta, how.dt)
         mu = mean_action(act.weights, obs).astype(np.float64)
         uniform = noise.random((samples, *mu.shape))
-        means, still = np.broadcast_to(mu, uniform.shape), np.zeros(uniform.shape)
-        actions, _ = explore(how, means, sigma, uniform, still, scipy.special)
+        means, drift = np.broadcast_to(mu, uniform.shape), np.zeros(uniform.shape)
+        actions, _ = explore(law, means, sigma, uniform, drift, scipy.special)
         return actions.mean(axis=0)
 
     return choose
 
 
 class Evaluator:
-    """The evaluation worlds of all learners, opened when first needed."""
+    """The evaluation worlds of all learners, opened at the first evaluation."""
 
     def __init__(self, open_worlds: Callable[[int], Worlds], poll=lambda: None):
         self.open_worlds, self.poll = open_worlds, poll
@@ -68,7 +73,7 @@ class Evaluator:
         episodes: int,
         stream: Stream = Stream.EVAL_RESET,
     ) -> Iterator[tuple[Key, Played | PenfacError]]:
-        """`episodes` of each candidate, all in lock-step."""
+        """Play `episodes` of each candidate, all in lock-step."""
         needed = episodes * len(candidates)
         if self.worlds is None:
             self.worlds = self.open_worlds(needed)

@@ -1,78 +1,42 @@
-"""Environments on the host in lock-step: the worlds of one learner, only the living ones.
+"""Collecting on the host: the worlds of one learner step together.
 
-We reset ourselves, so the final observation is never lost and a dead world costs nothing.
-Every episode has a number; its reset seed and its noise follow from (run seed, number).
+Worlds are reset here and not by Gymnasium, so no final observation is lost and a finished
+world costs nothing. The reset seed and the noise of an episode follow from the run's seed
+and the number of the episode.
 """
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.special
 
-from penfac.core.noise import Exploration, anywhere, explore
 from penfac.envs.gym import non_finite
-from penfac.envs.worlds import Stepped, Worlds
-from penfac.errors import Divergence, EnvironmentFault
-from penfac.policy import PolicyWeights, mean_action
+from penfac.envs.worlds import Worlds
+from penfac.errors import EnvironmentFault
 from penfac.randomness import Stream, env_seed, generator
+from penfac.rollout.explorer import Explorer, check_finite, finite_sum
 from penfac.rollout.lockstep import Ask, Player
-from penfac.rollout.rows import Rows
+from penfac.rollout.step_log import PlayedSteps, StepLog
 from penfac.types import EpisodeStats, Transitions
 
 NOISE_BLOCK = 128  # steps of noise drawn at once
 
 
-class Explorer(NamedTuple):
-    """mu with exploration around it."""
-
-    weights: PolicyWeights
-    how: Exploration
-    sigma: float | np.ndarray  # a number, or one for each dimension of the action
-    anywhere: bool = False  # uniform actions, to begin with
-
-    def __call__(
-        self, obs: np.ndarray, uniform: np.ndarray, drift: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """What is done, and where noise that remembers stands then."""
-        if self.anywhere:
-            return anywhere(uniform).astype(np.float32), drift
-        mu = mean_action(self.weights, obs).astype(np.float64)
-        action, drift = explore(self.how, mu, self.sigma, uniform, drift, scipy.special)
-        return action.astype(np.float32), drift
-
-
-def finite_sum(*arrays: np.ndarray) -> bool:
-    """False if any number is NaN or infinite, or if so many large ones add up to that."""
-    return all(math.isfinite(np.add.reduce(x, axis=None)) for x in arrays)
-
-
-def finite(action: np.ndarray) -> np.ndarray:
-    """Weights that are finite but huge: no environment is to blame for what follows."""
-    if not finite_sum(action):
-        raise Divergence(
-            "an action became non-finite, as the actor's weights are too large; the "
-            "last good checkpoint is kept; use a smaller actor_lr"
-        )
-    return action
-
-
 class RunningWorlds(NamedTuple):
-    """Where worlds in mid-episode stand: enough to play them there again."""
+    """Worlds in mid-episode as a checkpoint holds them: enough to replay the episodes."""
 
-    episode: np.ndarray  # [W] which episode
-    length: np.ndarray  # [W] steps played of it
+    episode: np.ndarray  # [W] its number
+    length: np.ndarray  # [W] the steps played so far
     actions: np.ndarray  # [sum of length, m] in [-1, 1], world after world
-    obs: np.ndarray  # [W, n] where that led: checked after playing it again
-    drift: np.ndarray  # [W, m] where noise that remembers stands
+    obs: np.ndarray  # [W, n] the last observation: compared after the replay
+    drift: np.ndarray  # [W, m] of temporally correlated noise
 
 
-Collected = tuple[Transitions, EpisodeStats, int]  # ... and the next episode's number
+Collected = tuple[Transitions, EpisodeStats, int]  # with the next episode's number
 
 
 class HostWorlds:
-    """The training worlds of one learner: `count` of a set, from number `first` on."""
+    """The training worlds of one learner: `count` of `worlds`, from number `first` on."""
 
     def __init__(
         self,
@@ -99,18 +63,18 @@ class HostWorlds:
         self.played: list[list[np.ndarray]] = [[] for _ in range(count)]
         self.restarts, self.faults = restarts, 0
 
-    # --- whole episodes, the paper's way ---------------------------------------------
+    # --- whole episodes, as in the paper ---------------------------------------------
 
     def collect_episodes(
         self, act: Explorer, first: int, episodes: int, min_steps: int
     ) -> Player[Collected]:
         """Play episodes number `first`, first + 1, ... to their ends.
 
-        At least `episodes` of them; whenever one ends and all played so far are fewer
-        than `min_steps` steps, another starts. Whatever starts is finished and used, so
+        At least `episodes` of them; when one ends before `min_steps` steps have been
+        played in all, another starts. Every episode that starts is finished and used, so
         short episodes are not favoured.
         """
-        rows, stats, next_episode = Rows(), EpisodeStats([], [], {}), first
+        log, stats, next_episode = StepLog(), EpisodeStats([], [], {}), first
         alive = np.zeros(self.count, bool)
         for w in range(min(episodes, self.count)):
             self._start(w, next_episode)
@@ -118,44 +82,44 @@ class HostWorlds:
         steps = 0
         while alive.any():
             living = np.flatnonzero(alive)
-            ended = yield from self._step(living, act, rows)
+            ended = yield from self._step(living, act, log)
             steps += len(living)
             for w in ended:
-                finished = self._finish(w, rows, stats)
+                finished = self._finish(w, log, stats)
                 more = next_episode - first < episodes or steps < min_steps
                 if more or not finished:
                     self._start(w, next_episode)
                     next_episode += 1
                 else:
                     alive[w] = False
-        return rows.by_episode(), stats._replace(terms=rows.mean_terms()), next_episode
+        return log.by_episode(), stats._replace(terms=log.mean_terms()), next_episode
 
-    # --- worlds that go on across updates --------------------------------------------
+    # --- worlds that run across updates ----------------------------------------------
 
     def collect_steps(
         self, act: Explorer, next_episode: int, steps: int
     ) -> Player[Collected]:
-        """`steps` steps of every world; what is under way goes on in the next batch."""
-        rows, stats = Rows(), EpisodeStats([], [], {})
+        """`steps` steps of every world; unfinished episodes continue in the next batch."""
+        log, stats = StepLog(), EpisodeStats([], [], {})
         everyone = np.arange(self.count)
         for w in everyone[self.episode < 0]:
             self._start(w, next_episode)
             next_episode += 1
         for _ in range(steps):
-            ended = yield from self._step(everyone, act, rows, remember=True)
+            ended = yield from self._step(everyone, act, log, remember=True)
             for w in ended:
-                self._finish(w, rows, stats)
+                self._finish(w, log, stats)
                 self._start(w, next_episode)
                 next_episode += 1
-        batch = rows.by_world()
+        batch = log.by_world()
         if len(batch.reward) == 0:
             raise EnvironmentFault(
                 f"{self.id}: every episode of a batch failed, so there is nothing to learn from"
             )
-        return batch, stats._replace(terms=rows.mean_terms()), next_episode
+        return batch, stats._replace(terms=log.mean_terms()), next_episode
 
     def snapshot(self) -> RunningWorlds:
-        """Where the worlds stand between two batches."""
+        """The worlds between two batches, for a checkpoint."""
         played = [np.asarray(p, np.float32) for p in self.played]
         m = self.blocks.shape[-1]
         actions = np.concatenate([p.reshape(-1, m) for p in played])
@@ -165,9 +129,8 @@ class HostWorlds:
         )  # fmt: skip
 
     def restore(self, running: RunningWorlds) -> None:
-        """Play every unfinished episode again, from its seed, with the same actions."""
+        """Replay every unfinished episode from its seed with the same actions."""
         offset = 0
-        drift = running.drift.copy()
         for w, (episode, length) in enumerate(
             zip(running.episode, running.length, strict=True)
         ):
@@ -175,14 +138,7 @@ class HostWorlds:
                 continue
             self._start(w, int(episode))
             for action in running.actions[offset : offset + length]:
-                to_env = self.actions.to_env(action[None], clip=self.clip)
-                stepped = self._play_one(w, to_env)
-                self.returned[w] += stepped.reward[0]
-                self.obs[w] = stepped.obs[0]
-                self.played[w].append(action)
-                if self.length[w] % NOISE_BLOCK == 0:
-                    self._draw(w)
-                self.length[w] += 1
+                self._replay_step(w, action)
             offset += length
             if not np.array_equal(self.obs[w], running.obs[w]):
                 raise EnvironmentFault(
@@ -190,13 +146,19 @@ class HostWorlds:
                     "to another state, so this run cannot be resumed exactly; use "
                     "collect=episodes with this environment"
                 )
-        self.drift = drift
+        self.drift = running.drift.copy()
 
-    def _play_one(self, w: int, to_env: np.ndarray) -> Stepped:
+    def _replay_step(self, w: int, action: np.ndarray) -> None:
+        to_env = self.actions.to_env(action[None], clip=self.clip)
         stepped = self.worlds.step(np.array([self.first + w]), to_env)
         for fault in stepped.faults.values():
             raise fault
-        return stepped
+        self.returned[w] += stepped.reward[0]
+        self.obs[w] = stepped.obs[0]
+        self.played[w].append(action)
+        if self.length[w] % NOISE_BLOCK == 0:
+            self._draw(w)
+        self.length[w] += 1
 
     # --- one world -------------------------------------------------------------------
 
@@ -214,17 +176,17 @@ class HostWorlds:
                 self._replace(w, fault, None)
 
     def _draw(self, w: int) -> None:
-        """The next block: the noise of step t of an episode is row t of its stream."""
+        """Draw the next block of noise; step t of an episode uses row t of its stream."""
         noise = self.noise[w]
         assert noise is not None  # noqa: S101  set by _start
         noise.random(out=self.blocks[w])
 
     def _step(
-        self, living: np.ndarray, act: Explorer, rows: Rows, remember: bool = False
+        self, living: np.ndarray, act: Explorer, log: StepLog, remember: bool = False
     ) -> Player[list[int]]:
-        """One step of the living worlds; those whose episode ended come back."""
+        """One step of the living worlds; returns the worlds whose episode ended."""
         self.poll()
-        # all alive is the common case, and a slice is cheaper than a list of indices
+        # mostly all are alive, and a slice is cheaper than a list of indices
         at = slice(None) if len(living) == self.count else living
         obs, action = self._choose(living, at, act)
         to_env = self.actions.to_env(action, clip=self.clip)
@@ -237,12 +199,14 @@ class HostWorlds:
             next_obs[i], reward[i] = obs[i], 0.0
             failed.append(int(living[i]))
         if not finite_sum(next_obs, reward):
-            failed += self._throw_away_non_finite(living, next_obs, reward, to_env)
-        rows.append(
-            obs, next_obs, action, reward, terminated, truncated,
-            self.episode[at].copy(), living,
+            failed += self._replace_non_finite(living, next_obs, reward, to_env)
+        log.append(
+            PlayedSteps(
+                obs, next_obs, action, reward, terminated, truncated,
+                episode=self.episode[at].copy(), world=living,
+            )
         )  # fmt: skip
-        rows.count_terms(stepped.terms)
+        log.add_terms(stepped.terms)
         self.obs[at] = next_obs
         self.length[at] += 1
         self.returned[at] += reward
@@ -252,29 +216,29 @@ class HostWorlds:
         over = terminated | truncated
         if not (failed or over.any()):
             return []
-        rows.discarded.update(int(self.episode[w]) for w in failed)
+        log.discarded.update(int(self.episode[w]) for w in failed)
         return [int(w) for w in living[over] if w not in failed] + failed
 
     def _choose(
         self, living: np.ndarray, at: slice | np.ndarray, act: Explorer
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What the living worlds see, and what is done there."""
+        """The observations of the living worlds, and the actions there."""
         row = self.length[at] % NOISE_BLOCK
         for w in living[row == 0]:
             self._draw(w)
         uniform = self.blocks[living, row]
         obs = self.obs[at].copy()
         action, self.drift[at] = act(obs, uniform, self.drift[at])
-        return obs, finite(action)
+        return obs, check_finite(action)
 
-    def _throw_away_non_finite(
+    def _replace_non_finite(
         self,
         living: np.ndarray,
         next_obs: np.ndarray,
         reward: np.ndarray,
         to_env: np.ndarray,
     ) -> list[int]:
-        """A non-finite number never reaches a batch: its world is treated as broken."""
+        """Treat worlds with a non-finite number as broken: it must not reach a batch."""
         broken = []
         for i, w in enumerate(living):
             bad_obs = not np.isfinite(next_obs[i]).all()
@@ -287,9 +251,9 @@ class HostWorlds:
                 broken.append(int(w))
         return broken
 
-    def _finish(self, w: int, rows: "Rows", stats: EpisodeStats) -> bool:
-        """Count an episode that ended; False if a fault threw it away."""
-        if int(self.episode[w]) in rows.discarded:
+    def _finish(self, w: int, log: StepLog, stats: EpisodeStats) -> bool:
+        """Count an episode that ended; False if it broke and was discarded."""
+        if int(self.episode[w]) in log.discarded:
             return False
         stats.returns.append(float(self.returned[w]))
         stats.lengths.append(int(self.length[w]))
@@ -298,7 +262,7 @@ class HostWorlds:
     def _replace(
         self, w: int, fault: EnvironmentFault, action: np.ndarray | None
     ) -> None:
-        """Replace a broken world, as often as was allowed; its episode is thrown away."""
+        """Replace a broken world, `restarts` times at most; its episode is discarded."""
         fault.where |= {
             "seed": self.seed,
             "world": int(w),
@@ -311,51 +275,3 @@ class HostWorlds:
             raise fault
         self.faults += 1
         self.worlds.replace(self.first + int(w))
-
-
-Played = tuple[list[float], list[int], list[bool]]  # returns, lengths, terminated
-
-
-def play_episodes(
-    worlds: Worlds,
-    act: Callable[[np.ndarray, int], np.ndarray],
-    seeds: list[int],
-    poll: Callable[[], None] = lambda: None,
-    first: int = 0,
-    clip: bool = True,
-) -> Player[Played]:
-    """Play one episode a seed, all of them to the end, in the worlds from `first` on.
-
-    `act` gets the living observations and the step number. Nothing of training is touched.
-    """
-    k = len(seeds)
-    obs = np.stack([worlds.reset(first + w, seed) for w, seed in enumerate(seeds)])
-    returns, lengths, ended = np.zeros(k), np.zeros(k, int), np.zeros(k, bool)
-    alive, t = np.ones(k, bool), 0
-    while alive.any():
-        poll()
-        living = np.flatnonzero(alive)
-        to_env = worlds.actions.to_env(finite(act(obs[living], t)), clip=clip)
-        stepped = yield Ask(living + first, to_env)
-        for fault in stepped.faults.values():
-            raise fault
-        obs[living] = stepped.obs
-        returns[living] += stepped.reward
-        if not finite_sum(returns, stepped.obs):
-            _blame(worlds.id, living, returns, obs, t)
-        lengths[living] += 1
-        ended[living] = stepped.terminated
-        alive[living] = ~(stepped.terminated | stepped.truncated)
-        t += 1
-    return returns.tolist(), lengths.tolist(), ended.tolist()
-
-
-def _blame(env_id: str, living: np.ndarray, returns, obs, t: int) -> None:
-    """Name the first non-finite number of an evaluation."""
-    for w in living:
-        good = np.isfinite(returns[w])
-        if not (good and np.isfinite(obs[w]).all()):
-            what, bad = ("observation", obs[w]) if good else ("return", returns[w])
-            raise non_finite(
-                env_id, what, bad, f"after step {t} of an evaluation episode"
-            )

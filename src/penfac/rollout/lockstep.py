@@ -1,7 +1,7 @@
-"""Several players on the worlds of one environment: each round is one call for all.
+"""Several players step the worlds of one environment together: one call each round.
 
-A player is a generator. It yields which worlds to step with which actions, gets back what
-they gave, and returns its result. Players never meet: each sees its own rows alone.
+A player is a generator. It yields the worlds to step and their actions, receives the
+outcome, and returns its result. A player sees the rows of its own worlds only.
 """
 
 from collections.abc import Generator, Hashable, Iterator
@@ -14,7 +14,9 @@ from penfac.errors import PenfacError
 
 
 class Ask(NamedTuple):
-    rows: np.ndarray  # [k] which worlds
+    """The worlds that a player wants to step."""
+
+    rows: np.ndarray  # [k] numbers of worlds
     actions: np.ndarray  # [k, m] in the environment's units
 
 
@@ -26,10 +28,10 @@ Player = Generator[Ask, Stepped, Result]
 def play_together(
     worlds: Worlds, players: dict[Key, Player[Result]]
 ) -> Iterator[tuple[Key, Result | PenfacError]]:
-    """Play all to their ends; whoever is done or failed is given at once."""
+    """Run all players to their ends; yields each result or error as soon as it is there."""
     asks: dict[Key, Ask] = {}
     for key, player in players.items():
-        yield from _think(asks, key, player, None)
+        yield from _resume(asks, key, player, None)
     while asks:
         if len(asks) == 1:
             ((key, ask),) = asks.items()
@@ -37,16 +39,16 @@ def play_together(
         else:
             rows = np.concatenate([ask.rows for ask in asks.values()])
             actions = np.concatenate([ask.actions for ask in asks.values()])
-            answers = _share(worlds.step(rows, actions), asks)
+            answers = _split(worlds.step(rows, actions), asks)
         for key, answer in answers.items():
             del asks[key]
-            yield from _think(asks, key, players[key], answer)
+            yield from _resume(asks, key, players[key], answer)
 
 
-# overflow makes an infinity that is caught as such; a warning would say it twice
+# an overflow becomes an infinity, which is reported later: no warning as well
 @np.errstate(over="ignore", invalid="ignore")
-def _think(asks: dict, key, player: Player, answer: Stepped | None) -> list[tuple]:
-    """One player's turn: its next question goes into `asks`, its result comes out."""
+def _resume(asks: dict, key, player: Player, answer: Stepped | None) -> list[tuple]:
+    """Resume a player: its next question goes into `asks`, or its result is returned."""
     try:
         asks[key] = next(player) if answer is None else player.send(answer)
     except StopIteration as end:
@@ -56,18 +58,18 @@ def _think(asks: dict, key, player: Player, answer: Stepped | None) -> list[tupl
     return []
 
 
-def _share(stepped: Stepped, asks: dict[Key, Ask]) -> dict[Key, Stepped]:
-    """To each player its own rows."""
+def _split(stepped: Stepped, asks: dict[Key, Ask]) -> dict[Key, Stepped]:
+    """Give each player its own rows."""
     answers, start = {}, 0
     for key, ask in asks.items():
         end = start + len(ask.rows)
-        own = slice(start, end)
+        part = slice(start, end)
         answers[key] = Stepped(
-            stepped.obs[own],
-            stepped.reward[own],
-            stepped.terminated[own],
-            stepped.truncated[own],
-            {name: term[own] for name, term in stepped.terms.items()},
+            stepped.obs[part],
+            stepped.reward[part],
+            stepped.terminated[part],
+            stepped.truncated[part],
+            {name: term[part] for name, term in stepped.terms.items()},
             {i - start: f for i, f in stepped.faults.items() if start <= i < end},
         )
         start = end
@@ -75,7 +77,7 @@ def _share(stepped: Stepped, asks: dict[Key, Ask]) -> dict[Key, Stepped]:
 
 
 def play_alone(worlds: Worlds, player: Player[Result]) -> Result:
-    """One player to its end."""
+    """Run one player to its end; raises its error."""
     ((_, result),) = play_together(worlds, {0: player})
     if isinstance(result, PenfacError):
         raise result

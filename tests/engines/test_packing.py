@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from penfac.engines.packed import on_device, on_host, packed, unpacked
+from penfac.engines.packing import pack, pack_for_device, unpack, unpack_on_host
 
 
 class Some(NamedTuple):
@@ -33,10 +33,10 @@ def bits(x: Any) -> list[tuple[str, tuple[int, ...], bytes]]:
 
 
 ways = {
-    "numpy": lambda x: on_host(packed(jax.device_get(x), by=np)),
-    "over the device": lambda x: on_host(on_device(x)),
-    "inside a program": jax.jit(lambda x: unpacked(packed(x))),
-    "into and out of programs": lambda x: on_host(jax.jit(packed)(x)),
+    "numpy": lambda x: unpack_on_host(pack(jax.device_get(x), xp=np)),
+    "over the device": lambda x: unpack_on_host(pack_for_device(x)),
+    "inside a program": jax.jit(lambda x: unpack(pack(x))),
+    "into and out of programs": lambda x: unpack_on_host(jax.jit(pack)(x)),
 }
 
 
@@ -48,21 +48,24 @@ def test_every_bit_comes_back(way):
 
 
 def test_one_vector_a_kind_of_number():
-    kinds = on_device(tree()).vectors
+    kinds = pack_for_device(tree()).vectors
     sizes = {kind: x.shape for kind, x in kinds.items()}
     assert sizes == {"float32": (9,), "int32": (1,), "bool": (2,), "uint32": (1,)}
 
 
 def test_a_program_gives_back_what_it_may_be_given_again():
     """Nothing is compiled anew in the next round."""
-    more = lambda x: packed(jax.tree.map(lambda leaf: leaf * 2, unpacked(x)))  # noqa: E731
-    start = on_device([jnp.float32(1), jnp.arange(3)])
+    more = lambda x: pack(jax.tree.map(lambda leaf: leaf * 2, unpack(x)))  # noqa: E731
+    start = pack_for_device([jnp.float32(1), jnp.arange(3)])
     program = jax.jit(more).lower(start).compile()
-    once, thrice = on_host(program(start)), on_host(program(program(program(start))))
+    once, thrice = (
+        unpack_on_host(program(start)),
+        unpack_on_host(program(program(program(start)))),
+    )
     assert bits(once) == bits([np.float32(2), np.arange(0, 6, 2, dtype=np.int32)])
     assert bits(thrice) == bits([np.float32(8), np.arange(0, 24, 8, dtype=np.int32)])
 
 
 def test_what_lies_on_the_host_cannot_be_written_to():
     with pytest.raises(ValueError, match="read-only"):
-        on_host(on_device([jnp.ones(3)]))[0][0] = 2
+        unpack_on_host(pack_for_device([jnp.ones(3)]))[0][0] = 2
