@@ -41,8 +41,8 @@ from penfac.errors import Divergence, EnvironmentFault, PenfacError
 from penfac.policy import Policy, PolicyWeights
 from penfac.randomness import Stream, generator
 from penfac.rollout.episodes import Played
-from penfac.rollout.explorer import Explorer, Sigma, sigma_at
 from penfac.rollout.evaluate import Candidate, Evaluator, action_chooser
+from penfac.rollout.explorer import Explorer, Sigma, sigma_at
 from penfac.rollout.host import Collected, HostWorlds, RunningWorlds
 from penfac.rollout.lockstep import Player, play_together
 from penfac.rollout.padding import pad

@@ -11,7 +11,6 @@ from penfac.core.noise import Exploration, anywhere, explore
 from penfac.errors import Divergence
 from penfac.policy import PolicyWeights, mean_action
 
-
 # a number, one for each dimension of the action, or a function of observations [k, n]
 Sigma = float | np.ndarray | Callable[[np.ndarray], np.ndarray]
 
