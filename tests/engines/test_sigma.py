@@ -26,8 +26,8 @@ def distances(algo):
         right = batch.obs[:, 0] > 0
         values = dict.fromkeys(Metrics._fields, jnp.zeros(()))
         values |= {
-            "actor_steps": jnp.max(jnp.where(right, 0, away)),
-            "critic_loss": jnp.max(jnp.where(right, away, 0)),
+            "distance": jnp.max(jnp.where(right, 0, away)),
+            "value_loss": jnp.max(jnp.where(right, away, 0)),
             "finite": jnp.bool_(True),
         }
         return state, Metrics(**values)
@@ -44,6 +44,6 @@ def test_actions_spread_as_wide_as_sigma_says_where_they_are_taken(kind, env, co
     algo = job.algo._replace(sigma=wide_on_the_right, update=distances(job.algo))
     engine = kind(job._replace(algo=algo), [0])
     ((_, progress),) = engine.advance([(0, Counters())])
-    assert progress.metrics["actor_steps"] < 1e-4
-    assert progress.metrics["critic_loss"] > 0.1
+    assert progress.metrics["distance"] < 1e-4
+    assert progress.metrics["value_loss"] > 0.1
     assert progress.sigma == pytest.approx(LEFT)  # reported at an observation of zeros
