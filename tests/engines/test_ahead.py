@@ -67,7 +67,7 @@ def test_a_run_has_the_same_bits(monkeypatch):
 
 
 def test_without_a_cache_nothing_is_compiled_ahead(monkeypatch):
-    monkeypatch.setattr(device, "remembered", lambda: False)
+    monkeypatch.setattr(device, "programs_are_kept", lambda: False)
     engine = DeviceEngine(make_job(ENV, steps=STEPS), [3])
     started = []
     monkeypatch.setattr(engine.ahead, "compile", lambda *of: started.append(of))
@@ -76,7 +76,7 @@ def test_without_a_cache_nothing_is_compiled_ahead(monkeypatch):
 
 
 def test_with_a_cache_programs_are_compiled_ahead(monkeypatch):
-    monkeypatch.setattr(device, "remembered", lambda: True)
+    monkeypatch.setattr(device, "programs_are_kept", lambda: True)
     engine = DeviceEngine(make_job(ENV, steps=STEPS)._replace(eval_episodes=2), [3])
     started = []
     monkeypatch.setattr(

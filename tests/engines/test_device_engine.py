@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.engines.jobs import digest, finish, learn, make_job, never
 
+from penfac.engines import device
 from penfac.engines.base import Counters
 from penfac.engines.compiled import compiler_options
 from penfac.engines.device import DeviceEngine
@@ -332,12 +333,15 @@ def test_what_a_program_loses_is_not_begun_again():
     ("learners", "advice"),
     [(5, "5 learners at once: .*; --slice 2 runs 2 at a time"), (1, "fewer worlds")],
 )
-def test_too_little_memory_is_an_error_that_says_what_helps(learners, advice):
+def test_too_little_memory_is_an_error_that_says_what_helps(
+    monkeypatch, learners, advice
+):
     """Exit code 8, the number of learners, and half of them as the next thing to try."""
 
     def fails(*_):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
+    monkeypatch.setattr(device, "programs_are_kept", lambda: False)
     engine = together(make_job(ENV), range(learners))
     engine.compiled = engine.compiled._replace(advance=fails)
     with pytest.raises(OutOfMemory, match=advice) as refused:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from penfac.envs.gym import (
     EnvOptions,
+    GymWorld,
     Watch,
-    World,
     check_id,
     open_world,
     time_step,
@@ -44,8 +44,8 @@ class Broken(Picture):
         raise RuntimeError("broken")
 
 
-def world(env, **options) -> World:
-    return World("tests/Picture-v0", env, EnvOptions(**options), Watch())
+def world(env, **options) -> GymWorld:
+    return GymWorld("tests/Picture-v0", env, EnvOptions(**options), Watch())
 
 
 def test_observations_come_flat_in_float32_in_the_order_of_memory():

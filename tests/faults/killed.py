@@ -27,7 +27,7 @@ import tensorboardX.record_writer
 import penfac.cli
 import penfac.terminal
 from penfac.engines.host import HostEngine
-from penfac.envs.gym import World
+from penfac.envs.gym import GymWorld
 from penfac.rollout.evaluate import Evaluator
 from penfac.rollout.host import HostWorlds
 from penfac.runs import folder as runs
@@ -83,7 +83,7 @@ class At:
         elif self.phase == "row":
             return tear_row(self, *args)
         elif self.phase == "evaluate" and self.when == "during":
-            patch_after(World, "step", self.k, self.send)
+            patch_after(GymWorld, "step", self.k, self.send)
         elif self.when == "before":
             self.send()
         elif self.when == "during":

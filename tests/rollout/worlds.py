@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium import spaces
 
 from penfac.core.noise import Exploration
-from penfac.envs.gym import EnvOptions, Watch, World
+from penfac.envs.gym import EnvOptions, GymWorld, Watch
 from penfac.envs.worlds import GymWorlds
 from penfac.policy import PolicyWeights
 from penfac.randomness import Stream, env_seed
@@ -145,27 +145,27 @@ def register() -> None:
 register()
 
 
-def opener(build: Callable[[int], gymnasium.Env]) -> Callable[[], World]:
+def opener(build: Callable[[int], gymnasium.Env]) -> Callable[[], GymWorld]:
     """Open worlds around `build(number of the world)`."""
     opened = 0
 
-    def open_world() -> World:
+    def open_world() -> GymWorld:
         nonlocal opened
         env = build(opened)
         opened += 1
-        return World("tests/Some-v0", env, EnvOptions(), Watch())
+        return GymWorld("tests/Some-v0", env, EnvOptions(), Watch())
 
     return open_world
 
 
-def tagged(lengths: Sequence[int], run_seed: int, **more) -> Callable[[], World]:
+def tagged(lengths: Sequence[int], run_seed: int, **more) -> Callable[[], GymWorld]:
     return opener(lambda number: Tagged(lengths, run_seed, number, **more))
 
 
 class LoneWorlds(HostWorlds):
     """The worlds of one learner that plays alone."""
 
-    def __init__(self, open_one: Callable[[], World], seed: int, count: int, **more):
+    def __init__(self, open_one: Callable[[], GymWorld], seed: int, count: int, **more):
         super().__init__(GymWorlds(open_one, count), seed, count, **more)
 
     def collect_episodes(self, *args) -> Collected:

@@ -12,11 +12,11 @@ from penfac.core.normalise import Running, running_moments, running_update
 from penfac.core.returns import discounts, lambda_returns
 from penfac.types import Transitions
 
-Rows = Float[Array, " N"]
+PerStep = Float[Array, " N"]
 LARGEST_REWARD = 10.0  # in standard deviations of the return
 
 
-def discounts_of(batch: Transitions, numbers: Numbers) -> Rows:
+def discounts_of(batch: Transitions, numbers: Numbers) -> PerStep:
     """How much the future behind each step counts."""
     bootstrap = jnp.float32(numbers.time_limit.bootstrap)
     return discounts(batch.terminated, batch.truncated, numbers.gamma, bootstrap)
@@ -32,7 +32,7 @@ def reward_scale(returned: Running, numbers: Numbers) -> Float[Array, ""]:
 
 
 def returns_seen(
-    returned: Running, batch: Transitions, v: Rows, v_next: Rows, numbers: Numbers
+    returned: Running, batch: Transitions, v: PerStep, v_next: PerStep, numbers: Numbers
 ) -> Running:
     """Add the returns of a batch, in the environment's units, to the statistics.
 
@@ -45,7 +45,7 @@ def returns_seen(
     return running_update(returned, returns[:, None], batch.mask)
 
 
-def scaled_rewards(returned: Running, batch: Transitions, numbers: Numbers) -> Rows:
+def scaled_rewards(returned: Running, batch: Transitions, numbers: Numbers) -> PerStep:
     """Rewards divided by the standard deviation of returns, none beyond 10."""
     scaled = batch.reward / reward_scale(returned, numbers)
     scaled = jnp.clip(scaled, -LARGEST_REWARD, LARGEST_REWARD)

@@ -13,7 +13,7 @@ from penfac.types import Transitions
 SAME = 1e-4  # two computations of one observation differ by less
 
 
-class Rows(NamedTuple):
+class ReplayRows(NamedTuple):
     """[C, ...] one row a step."""
 
     obs: Float[Array, "C n"]
@@ -32,7 +32,7 @@ class Replay(NamedTuple):
     overwritten would cost a copy of the ring.
     """
 
-    rows: Rows
+    rows: ReplayRows
     total: Int[Array, ""]
     end: Float[Array, " n"]  # the state after the newest step
     ended: Bool[Array, ""]  # ... and whether its episode ended there
@@ -53,7 +53,7 @@ def replay_init(capacity: int, obs_dim: int, action_dim: int) -> Replay:
     def flags():  # each its own buffer: they are overwritten in place
         return jnp.zeros(capacity, bool)
 
-    rows = Rows(
+    rows = ReplayRows(
         jnp.zeros((capacity, obs_dim)), jnp.zeros((capacity, obs_dim)),
         jnp.zeros((capacity, action_dim)), jnp.zeros(capacity), flags(), flags(), flags(),
     )  # fmt: skip
@@ -75,7 +75,7 @@ def append(replay: Replay, batch: Transitions, one_world: bool) -> Replay:
     first = batch.obs[jnp.argmax(batch.mask)]
     near = jnp.all(jnp.abs(end - first) <= SAME * (1 + jnp.abs(first)))
     joined = near & ~ended & one_world & (steps > 0)
-    new = Rows(
+    new = ReplayRows(
         batch.obs, batch.next_obs, batch.action, batch.reward, batch.terminated,
         batch.truncated, ~batch.last,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from penfac.envs.roboschool.mjx import Physics, World, roboschool_env
+from penfac.envs.roboschool.mjx import MjxEngine, MjxState, roboschool_env
 from penfac.envs.roboschool.task import make_task
 
 ROBOTS = ("Hopper", "HalfCheetah", "Humanoid")
@@ -55,13 +55,13 @@ def rate(
     """Return control steps per second of `count` worlds under random actions, with
     resets."""
     env = roboschool_env(f"Roboschool{robot}-v2", iterations=iterations)
-    physics = Physics.of(make_task(robot), iterations)
+    physics = MjxEngine.of(make_task(robot), iterations)
 
-    def one(world: World, key):
+    def one(world: MjxState, key):
         action = jax.random.uniform(key, (env.spec.action_dim,), minval=-1.0)
         if bare:
             scene = physics.play(world, action)
-            return World(*scene, world.flags, world.obs)
+            return MjxState(*scene, world.flags, world.obs)
         outcome = env.step(world, action, key)
         again = env.reset(key)
         over = outcome.terminated | outcome.broken

@@ -19,7 +19,7 @@ from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Job
 from penfac.engines.host import HostEngine
 from penfac.envs.gym import EnvOptions
-from penfac.envs.roboschool.cpu import CpuEngine, Worlds
+from penfac.envs.roboschool.cpu import CpuEngine, WorldStates
 from penfac.envs.roboschool.drag import drag
 from penfac.envs.roboschool.task import make_task
 from penfac.machine import usable_cores
@@ -28,7 +28,7 @@ from penfac.settings.penfac import Config
 ROBOTS = ("Hopper", "HalfCheetah", "Humanoid")
 MANY, FEW = 64, 5
 Say = Callable[[str], None]
-Recorded = list[tuple[Worlds, np.ndarray]]  # states and the actions taken there
+Recorded = list[tuple[WorldStates, np.ndarray]]  # states and the actions taken there
 
 
 def run(quick: bool, say: Say) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def record(engine: CpuEngine, count: int, calls: int = 60) -> Recorded:
     found = []
     for _ in range(calls):
         action = rng.uniform(-1, 1, (count, task.joints)).astype(np.float32)
-        found.append((Worlds(*(x.copy() for x in worlds)), action))
+        found.append((WorldStates(*(x.copy() for x in worlds)), action))
         worlds, moment, _ = engine.step(worlds, action)
         over = np.flatnonzero(moment.terminated)
         if len(over):

@@ -38,6 +38,6 @@ def need_mjx(what: str) -> None:
         )
 
 
-def on_device(env_id: str) -> bool:
+def is_jax_env(env_id: str) -> bool:
     """Whether this environment can run inside the program."""
     return env_id in BUILT_IN or env_id in IDS

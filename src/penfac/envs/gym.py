@@ -70,7 +70,9 @@ def check_id(env_id: str) -> None:
         ) from error
 
 
-def open_world(env_id: str, options: EnvOptions, watch: Watch | None = None) -> "World":
+def open_world(
+    env_id: str, options: EnvOptions, watch: Watch | None = None
+) -> "GymWorld":
     """Build one environment and check what it promises."""
     name = env_id.rpartition(":")[2]
     if "mujoco" in str(gymnasium.spec(name).entry_point):
@@ -90,7 +92,7 @@ def open_world(env_id: str, options: EnvOptions, watch: Watch | None = None) -> 
         ) from error
     finally:
         watch.entered = None
-    return World(env_id, env, options, watch)
+    return GymWorld(env_id, env, options, watch)
 
 
 def time_step(env: gymnasium.Env) -> float | None:
@@ -101,7 +103,7 @@ def time_step(env: gymnasium.Env) -> float | None:
     return None
 
 
-class World:
+class GymWorld:
     """One environment: observations as float32 [n], actions as the policy gives them."""
 
     def __init__(

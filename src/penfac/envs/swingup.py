@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from penfac.envs.base import JaxEnv, Outcome
-from penfac.envs.roboschool.tables import PENDULUM
+from penfac.envs.roboschool.robots.cart import PENDULUM
 from penfac.types import EnvSpec
 
 CART, POLE = PENDULUM.bodies

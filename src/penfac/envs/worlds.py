@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from gymnasium.utils.seeding import np_random
 
-from penfac.envs.gym import EnvOptions, Watch, World, action_scale, open_world
+from penfac.envs.gym import EnvOptions, GymWorld, Watch, action_scale, open_world
 from penfac.envs.mujoco_warnings import hear_mujoco
 from penfac.envs.roboschool.registration import HORIZON, IDS
 from penfac.errors import ConfigError, EnvironmentFault
@@ -68,7 +68,7 @@ def open_worlds(
 class GymWorlds:
     """Gymnasium environments, one after the other."""
 
-    def __init__(self, open_one: Callable[[], World], count: int):
+    def __init__(self, open_one: Callable[[], GymWorld], count: int):
         self.open_one = open_one
         self.worlds = [open_one() for _ in range(count)]
         first = self.worlds[0]
@@ -166,7 +166,7 @@ class RoboschoolWorlds:
             len(rows) == self.count and rows[0] == 0 and (np.diff(rows) == 1).all()
         )
         before = self.worlds if everyone else self.worlds.rows(rows)
-        after, moment, broken = self.engine.step(before, actions)
+        after, result, broken = self.engine.step(before, actions)
         if everyone:
             self.worlds = after
         else:
@@ -179,11 +179,11 @@ class RoboschoolWorlds:
             )
             for i in np.flatnonzero(broken)
         }
-        terms = {f"reward_{name}": term for name, term in moment.terms.items()}
+        terms = {f"reward_{name}": term for name, term in result.terms.items()}
         self.watch.entered = None
         self.seconds += time.monotonic() - entered
         return Stepped(
-            moment.obs, moment.reward, moment.terminated, truncated, terms, faults
+            result.obs, result.reward, result.terminated, truncated, terms, faults
         )  # fmt: skip
 
     def replace(self, w: int) -> None:

@@ -147,9 +147,9 @@ def check_numbers(request: Request) -> None:
 def choose_engine(request: Request) -> str:
     """JAX environments run inside the program, the Roboschool tasks if asked to,
     everything else on the host."""
-    from penfac.envs.builtin import BUILT_IN, on_device
+    from penfac.envs.builtin import BUILT_IN, is_jax_env
 
-    if request.on == "device" and not on_device(request.env):
+    if request.on == "device" and not is_jax_env(request.env):
         raise ConfigError(
             f"--on device: {request.env} is not a JAX environment; these are "
             f"the Roboschool tasks, {', '.join(BUILT_IN)}"

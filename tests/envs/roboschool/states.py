@@ -4,11 +4,8 @@ import mujoco
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from penfac.envs.roboschool.task import (
-    PENDULUMS,
-    WALKS,
-    Scene,
-)
+from penfac.envs.roboschool.records import Scene
+from penfac.envs.roboschool.task import PENDULUMS, WALKS
 
 PLANAR, FREE = ("Hopper", "Walker2d", "HalfCheetah"), ("Ant", "Humanoid")
 WALKERS, TASKS = (*PLANAR, *FREE), (*WALKS, *PENDULUMS)
@@ -60,6 +57,6 @@ def judged(task, qpos, qvel=None, flags=None, action=None, before=None):
     scene = scene_at(task, qpos, qvel)
     flags = no_flags(task) if flags is None else flags
     action = np.zeros(task.joints) if action is None else action
-    return task.judge(
+    return task.score(
         np, scene.sensors if before is None else before, flags, scene, action
     )

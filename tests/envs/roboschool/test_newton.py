@@ -12,7 +12,7 @@ from mujoco import mjx
 from tests.envs.roboschool.test_roboschool_mjx import states_met
 
 from penfac.envs.roboschool.cpu import CpuEngine
-from penfac.envs.roboschool.mjx import Physics
+from penfac.envs.roboschool.mjx import MjxEngine
 from penfac.envs.roboschool.newton import (
     Cones,
     OneWay,
@@ -127,7 +127,7 @@ def test_a_positive_system_is_solved():
 @pytest.mark.parametrize("name", THRESHOLDS)
 def test_robots_have_no_other_constraints_than_the_solver_knows(name):
     task = make_task(name)
-    data = Physics.of(task).at_rest._impl
+    data = MjxEngine.of(task).at_rest._impl
     assert (data.ne, data.nf) == (0, 0)
     assert set(np.asarray(data.contact.dim)) <= {3}
     rows = {"elliptic": 3, "pyramidal": 4}[task.machine.robot.cone]
@@ -139,7 +139,7 @@ def test_no_robot_has_more_contacts_than_are_solved_for(name):
     """Standing, thrown about and lying, in C, which drops none."""
     machine = make_task(name).machine
     model, rng, met = machine.model, np.random.default_rng(3), []
-    room = len(Physics.of(make_task(name)).at_rest._impl.contact.dim)
+    room = len(MjxEngine.of(make_task(name)).at_rest._impl.contact.dim)
     assert room <= machine.physics.contacts
     for strength in (0, 0.5, 1):
         data = mujoco.MjData(model)
@@ -156,7 +156,7 @@ def test_no_robot_has_more_contacts_than_are_solved_for(name):
 def test_no_solution_costs_more_than_mjx_s_own(name):
     """From 200 states that random actions lead to, MJX given all the rounds it wants."""
     task = make_task(name)
-    physics, nq = Physics.of(task), task.machine.model.nq
+    physics, nq = MjxEngine.of(task), task.machine.model.nq
     many = physics.model.opt.replace(iterations=50, ls_iterations=50)
     patient = physics.model.replace(opt=many)
     worlds, action = states_met(CpuEngine(task), 200)

@@ -8,7 +8,7 @@ import pytest
 
 import penfac.envs  # noqa: F401  registers the ids
 from penfac.envs.mujoco_warnings import hear_mujoco
-from penfac.envs.roboschool.cpu import START_TIME, CpuEngine, Worlds
+from penfac.envs.roboschool.cpu import START_TIME, CpuEngine, WorldStates
 from penfac.envs.roboschool.task import PENDULUMS, WALKS, make_task
 from penfac.errors import EnvironmentFault
 
@@ -37,11 +37,11 @@ def engines():
         engine.close()
 
 
-def bits(worlds: Worlds) -> list[bytes]:
+def bits(worlds: WorldStates) -> list[bytes]:
     return [x.tobytes() for x in worlds]
 
 
-def random_walk(engine: CpuEngine, worlds: Worlds, seed: int, steps: int) -> list:
+def random_walk(engine: CpuEngine, worlds: WorldStates, seed: int, steps: int) -> list:
     """Each step's bits of worlds, observation and reward under actions of a seed."""
     rng, trace = np.random.default_rng(seed), []
     for _ in range(steps):
@@ -83,7 +83,7 @@ def test_a_saved_world_goes_on_elsewhere(engines, name, tmp_path):
     other = CpuEngine(make_task(name), threads=0)
     mixed, _ = other.start(rng.random((5, engine.task.draws)))
     with np.load(tmp_path / "saved.npz") as saved:
-        mixed.put([1, 4], Worlds(**saved))
+        mixed.put([1, 4], WorldStates(**saved))
     for action in actions[40:]:
         worlds, moment, _ = engine.step(worlds, action)
         theirs = rng.uniform(-1, 1, (5, engine.nu))
@@ -100,7 +100,7 @@ def test_worlds_are_played_in_any_order_and_company(engines, name):
     bits."""
     engine, rng = engines(name), np.random.default_rng(3)
     together, _ = engine.start(rng.random((6, engine.task.draws)))
-    apart = Worlds(*(x.copy() for x in together))
+    apart = WorldStates(*(x.copy() for x in together))
     for step in range(40):
         action = rng.uniform(-1, 1, (6, engine.nu))
         together, _, _ = engine.step(together, action)

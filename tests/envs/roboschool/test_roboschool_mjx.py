@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from tests.faults.commands import TINY, command
 
-from penfac.envs.roboschool.cpu import CpuEngine, Worlds
-from penfac.envs.roboschool.task import Moment, Scene, make_task
+from penfac.envs.roboschool.cpu import CpuEngine, WorldStates
+from penfac.envs.roboschool.records import Scene, TaskStep
+from penfac.envs.roboschool.task import make_task
 from penfac.policy import Policy
 
 pytest.importorskip("mujoco.mjx")
-from penfac.envs.roboschool.mjx import Physics, World, roboschool_env
+from penfac.envs.roboschool.mjx import MjxEngine, MjxState, roboschool_env
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +23,7 @@ WALKERS = ["Hopper", "Walker2d", "HalfCheetah", "Ant", "Humanoid"]
 STATES, WORLDS = 1000, 256
 
 
-def states_met(engine: CpuEngine, count: int) -> tuple[Worlds, np.ndarray]:
+def states_met(engine: CpuEngine, count: int) -> tuple[WorldStates, np.ndarray]:
     """Where random actions lead within 30 steps, in single precision, and actions."""
     task, rng = engine.task, np.random.default_rng(0)
     worlds, _ = engine.start(rng.random((count, task.draws)))
@@ -39,9 +40,9 @@ def states_met(engine: CpuEngine, count: int) -> tuple[Worlds, np.ndarray]:
 class Compared(NamedTuple):
     """One control step from the same states in both engines."""
 
-    after: Worlds
-    moment: Moment
-    judged: Moment  # MJX's
+    after: WorldStates
+    moment: TaskStep
+    judged: TaskStep  # MJX's
     near: np.ndarray  # [states] within 1e-4 in qpos and 5e-3 in qvel
     rest: list[tuple[int, str, str]]  # which are not, and by how much
 
@@ -53,14 +54,14 @@ def compared(name: str) -> Compared:
     worlds, action = states_met(engine, STATES)
     after, moment, broken = engine.step(worlds, action)
     assert not broken.any()
-    physics = Physics.of(task)
+    physics = MjxEngine.of(task)
 
     @jax.jit
     @jax.vmap
     def step(qpos, qvel, sensors, flags, action):
-        world = World(qpos, qvel, sensors, flags, jnp.zeros(task.obs_dim))
+        world = MjxState(qpos, qvel, sensors, flags, jnp.zeros(task.obs_dim))
         scene = physics.play(world, action)
-        return scene, task.judge(jnp, sensors, flags, scene, action)
+        return scene, task.score(jnp, sensors, flags, scene, action)
 
     state = worlds.physics[:, 1:].astype(np.float32)
     sensors = worlds.sensors.astype(np.float32)
@@ -144,9 +145,9 @@ def test_episodes_earn_the_same_in_both_engines(name, policy):
 
     env = roboschool_env(f"Roboschool{name}-v2")
     qpos = jax.vmap(lambda u: task.initial(jnp, u))(jnp.array(u, jnp.float32))
-    sensors = jax.vmap(Physics.of(task).sensors_at_rest)(qpos)
+    sensors = jax.vmap(MjxEngine.of(task).sensors_at_rest)(qpos)
     still = jnp.zeros((WORLDS, task.machine.model.nv))
-    fresh = World(qpos, still, sensors, jnp.array(worlds.flags), jnp.array(obs))
+    fresh = MjxState(qpos, still, sensors, jnp.array(worlds.flags), jnp.array(obs))
     jitted = jax.jit(jax.vmap(env.step, in_axes=(0, 0, None)))
 
     def in_mjx(worlds, action):
@@ -162,7 +163,7 @@ def test_episodes_earn_the_same_in_both_engines(name, policy):
 def test_a_reset_sees_what_the_c_engine_sees():
     """From the same numbers: the same pose, the same sensors, the same observation."""
     task = make_task("Humanoid")
-    physics = Physics.of(task)
+    physics = MjxEngine.of(task)
     u = np.random.default_rng(2).random((4, task.draws))
     worlds, obs = CpuEngine(task).start(u)
     for k in range(4):

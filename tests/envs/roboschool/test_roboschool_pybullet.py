@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 from tests.faults.commands import TINY, command_alone
 
-from penfac.envs.roboschool.cpu import START_TIME, CpuEngine, Worlds
-from penfac.envs.roboschool.robots import Physics, axis_lengths
-from penfac.envs.roboschool.task import Scene, WalkerTask, make_task, rotate
+from penfac.envs.roboschool.cpu import START_TIME, CpuEngine, WorldStates
+from penfac.envs.roboschool.model import axis_lengths
+from penfac.envs.roboschool.physics import Physics
+from penfac.envs.roboschool.pose import rotate
+from penfac.envs.roboschool.records import Scene
+from penfac.envs.roboschool.task import make_task
+from penfac.envs.roboschool.walker import WalkerTask
 
 pytest.importorskip("pybullet_envs_gymnasium")
 pybullet = pytest.importorskip("pybullet")
@@ -179,7 +183,7 @@ def test_a_walker_is_paid_as_pybullet_pays(peer, name, monkeypatch):
         obs, reward, done, _, _ = inner.step(action)
         alive, progress, effort, limits, _ = inner.rewards
         scene = scene_of(task, *state)
-        mine = task.judge(np, before, flags, scene, action)
+        mine = task.score(np, before, flags, scene, action)
         terms = mine.terms
         agree(mine.obs, obs)
         assert terms["alive"] == alive
@@ -243,7 +247,7 @@ def test_a_pendulum_is_seen_and_paid_as_pybullet_does(name, monkeypatch):
         action = rng.uniform(-2, 2, 1).astype(np.float32)
         obs, reward, done, _, _ = inner.step(action)
         nothing = np.zeros(0, bool)
-        mine = task.judge(np, None, nothing, Scene(qpos, qvel, None), action)
+        mine = task.score(np, None, nothing, Scene(qpos, qvel, None), action)
         np.testing.assert_allclose(mine.obs, obs, rtol=1e-6, atol=1e-6)
         assert sum(mine.terms.values()) == pytest.approx(reward, abs=1e-12)
         assert bool(mine.terminated) == done
@@ -273,7 +277,7 @@ def fly(peer: Peer, seed: int, push: float) -> np.ndarray:
     action = rng.uniform(-push, push, m)
     flags = np.zeros((1, len(task.machine.robot.feet)), bool)
     physics = np.concatenate([[START_TIME], qpos, qvel])[None]
-    worlds = Worlds(physics, sensors_of(task, qpos, qvel)[None], flags)
+    worlds = WorldStates(physics, sensors_of(task, qpos, qvel)[None], flags)
     peer.put(qpos, qvel)
     for j in range(-1, peer.bullet.getNumJoints(peer.body)):
         peer.bullet.changeDynamics(peer.body, j, linearDamping=0, angularDamping=0)

@@ -16,8 +16,8 @@ from tests.envs.roboschool.states import (
 )
 
 from penfac.envs.roboschool.cpu import CpuEngine
-from penfac.envs.roboschool.robots import joint_limits
-from penfac.envs.roboschool.task import CONTROL_STEP
+from penfac.envs.roboschool.model import joint_limits
+from penfac.envs.roboschool.records import CONTROL_STEP
 
 # --- what it is paid ----------------------------------------------------------------------
 

@@ -19,12 +19,10 @@ from tests.envs.roboschool.states import (
 )
 
 from penfac.envs.roboschool.drag import drag, drag_coefficients
-from penfac.envs.roboschool.robots import joint_limits
-from penfac.envs.roboschool.task import (
-    PENDULUMS,
-    Scene,
-    rotate,
-)
+from penfac.envs.roboschool.model import joint_limits
+from penfac.envs.roboschool.pose import rotate
+from penfac.envs.roboschool.records import Scene
+from penfac.envs.roboschool.task import PENDULUMS
 
 # --- where it is --------------------------------------------------------------------------
 
@@ -242,7 +240,7 @@ def test_a_pole_falls_beyond_a_fifth(tasks, angle, falls):
     scene = scene_at(tasks("InvertedPendulum"), [0.3, angle], [2.0, -7.0])
     for name, swings in PENDULUMS.items():
         task = tasks(name)
-        moment = task.judge(np, scene.sensors, no_flags(task), scene, np.zeros(1))
+        moment = task.score(np, scene.sensors, no_flags(task), scene, np.zeros(1))
         assert moment.terminated == (falls and not swings)
         (pay,) = moment.terms.values()
         assert pay == (np.cos(angle) if swings else 1)
@@ -286,13 +284,13 @@ def test_a_row_does_not_depend_on_its_neighbours(tasks, name, rules):
     before = scenes.sensors + rng.normal(0, 0.01, scenes.sensors.shape)
     flags = rng.random((64, len(task.machine.robot.feet))) < 0.5
     action = rng.uniform(-2, 2, (64, task.joints)).astype(np.float32)
-    all_64 = task.judge(np, before, flags, scenes, action)
+    all_64 = task.score(np, before, flags, scenes, action)
     many = (all_64.obs, all_64.terminated, all_64.flags, *all_64.terms.values())
     coefficients, places = drag_coefficients(task.machine), task.machine.sensors.places
     pulls = drag(np, coefficients, scenes.sensors, places)
     for k in range(64):
         row = slice(k, k + 1)
-        one = task.judge(
+        one = task.score(
             np, before[row], flags[row], Scene(*(x[row] for x in scenes)), action[row]
         )
         alone = (one.obs, one.terminated, one.flags, *one.terms.values())

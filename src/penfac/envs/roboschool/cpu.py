@@ -14,13 +14,10 @@ import numpy as np
 from mujoco.rollout import Rollout
 
 from penfac.envs.roboschool.drag import drag, drag_coefficients
-from penfac.envs.roboschool.robots import excess_turn
-from penfac.envs.roboschool.task import (
-    Moment,
-    Scene,
-    Task,
-    bounded,
-)
+from penfac.envs.roboschool.model import excess_turn
+from penfac.envs.roboschool.pose import bounded
+from penfac.envs.roboschool.records import Scene, TaskStep
+from penfac.envs.roboschool.task import Task
 from penfac.machine import usable_cores
 
 # MuJoCo silently puts a world that blew up back to its first pose at time 0. Our worlds
@@ -29,17 +26,17 @@ START_TIME = 1.0
 WORTH_THREADS = 100  # degrees of freedom; fewer are done before a thread has woken up
 
 
-class Worlds(NamedTuple):
+class WorldStates(NamedTuple):
     """All there is of W worlds."""
 
     physics: np.ndarray  # [W, 1 + nq + nv] time, qpos, qvel
     sensors: np.ndarray  # [W, ns]
     flags: np.ndarray  # [W, feet] bool
 
-    def rows(self, which: Any) -> "Worlds":
-        return Worlds(*(x[which] for x in self))
+    def rows(self, which: Any) -> "WorldStates":
+        return WorldStates(*(x[which] for x in self))
 
-    def put(self, which: Any, new: "Worlds") -> None:
+    def put(self, which: Any, new: "WorldStates") -> None:
         for mine, theirs in zip(self, new, strict=True):
             mine[which] = theirs
 
@@ -60,7 +57,7 @@ class CpuEngine:
         self.excess = excess_turn(task.machine)
         self.buffers: dict[int, Buffers] = {}  # by sub-steps
 
-    def start(self, u: np.ndarray) -> tuple[Worlds, np.ndarray]:
+    def start(self, u: np.ndarray) -> tuple[WorldStates, np.ndarray]:
         """Fresh worlds and what they see, from uniform numbers [W, draws] in [0, 1)."""
         task, count = self.task, len(u)
         physics = np.zeros((count, 1 + self.nq + self.nv))
@@ -69,12 +66,12 @@ class CpuEngine:
         # sensors belong to the state before a sub-step: play one, forget where it led
         _, sensors = self.play(physics, 0.0, 0.0, sub_steps=1)
         flags = np.zeros((count, self.feet), bool)
-        worlds = Worlds(physics, sensors, flags)
+        worlds = WorldStates(physics, sensors, flags)
         return worlds, task.observe(np, self.scene(physics, sensors), flags)
 
     def step(
-        self, worlds: Worlds, action: np.ndarray
-    ) -> tuple[Worlds, Moment, np.ndarray]:
+        self, worlds: WorldStates, action: np.ndarray
+    ) -> tuple[WorldStates, TaskStep, np.ndarray]:
         """One control step: where it led, what it gave, which worlds [W] blew up."""
         task = self.task
         wrench = drag(np, self.drag, worlds.sensors, task.machine.sensors.places)
@@ -85,8 +82,8 @@ class CpuEngine:
         clock = physics[:, 0] - worlds.physics[:, 0]
         broken = np.abs(clock - self.elapsed) > self.elapsed / 8
         scene = self.scene(physics, sensors)
-        moment = task.judge(np, worlds.sensors, worlds.flags, scene, action)
-        return Worlds(physics, sensors, moment.flags), moment, broken
+        result = task.score(np, worlds.sensors, worlds.flags, scene, action)
+        return WorldStates(physics, sensors, result.flags), result, broken
 
     def play(
         self, physics: np.ndarray, ctrl: Any, wrench: Any, sub_steps: int

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from penfac.envs.roboschool.robots import Machine
+from penfac.envs.roboschool.model import Machine
 
 Array = Any  # numpy or JAX
 

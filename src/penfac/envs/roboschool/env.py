@@ -6,9 +6,10 @@ import gymnasium
 import numpy as np
 
 from penfac.envs.mujoco_warnings import hear_mujoco
-from penfac.envs.roboschool.cpu import CpuEngine, Worlds
+from penfac.envs.roboschool.cpu import CpuEngine, WorldStates
 from penfac.envs.roboschool.picture import Picture
-from penfac.envs.roboschool.task import CONTROL_STEP, Moment, Task, make_task
+from penfac.envs.roboschool.records import CONTROL_STEP, TaskStep
+from penfac.envs.roboschool.task import Task, make_task
 from penfac.errors import EnvironmentFault
 
 METADATA = {"render_modes": ["rgb_array"], "render_fps": round(1 / CONTROL_STEP)}
@@ -33,9 +34,9 @@ def checked(action: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     return action
 
 
-def reward_terms(moment: Moment) -> dict[str, np.ndarray]:
+def reward_terms(result: TaskStep) -> dict[str, np.ndarray]:
     """The terms as Gymnasium's MuJoCo tasks name theirs: reward_progress, ..."""
-    return {f"reward_{name}": term for name, term in moment.terms.items()}
+    return {f"reward_{name}": term for name, term in result.terms.items()}
 
 
 class RoboschoolEnv(gymnasium.Env):
@@ -55,7 +56,7 @@ class RoboschoolEnv(gymnasium.Env):
         self.engine = CpuEngine(self.task, threads=0)
         self.observation_space, self.action_space = box_spaces(self.task)
         self.picture = Picture(self.task.machine, width, height)
-        self.worlds: Worlds | None = None
+        self.worlds: WorldStates | None = None
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         super().reset(seed=seed)
@@ -67,13 +68,13 @@ class RoboschoolEnv(gymnasium.Env):
         if self.worlds is None:
             raise gymnasium.error.ResetNeeded(f"{self.name}: step before reset")
         action = checked(action, (self.task.joints,), self.name)
-        self.worlds, moment, broken = self.engine.step(self.worlds, action[None])
+        self.worlds, result, broken = self.engine.step(self.worlds, action[None])
         if broken[0]:
             self.worlds = None
             raise EnvironmentFault(f"{self.name}: the simulation became non-finite")
-        terms = {name: float(x[0]) for name, x in reward_terms(moment).items()}
+        terms = {name: float(x[0]) for name, x in reward_terms(result).items()}
         return (
-            moment.obs[0], float(moment.reward[0]), bool(moment.terminated[0]), False, terms
+            result.obs[0], float(result.reward[0]), bool(result.terminated[0]), False, terms
         )  # fmt: skip
 
     def state(self) -> dict[str, np.ndarray]:
@@ -84,7 +85,7 @@ class RoboschoolEnv(gymnasium.Env):
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         """Go on from there, bit for bit."""
-        self.worlds = Worlds(**{name: x[None].copy() for name, x in state.items()})
+        self.worlds = WorldStates(**{name: x[None].copy() for name, x in state.items()})
 
     def render(self):
         if self.render_mode is None or self.worlds is None:

@@ -20,9 +20,10 @@ from jax import Array
 
 from penfac.envs.base import JaxEnv, Outcome
 from penfac.envs.roboschool.drag import drag, drag_coefficients
+from penfac.envs.roboschool.model import excess_turn
+from penfac.envs.roboschool.records import Scene
 from penfac.envs.roboschool.registration import HORIZON, IDS
-from penfac.envs.roboschool.robots import excess_turn
-from penfac.envs.roboschool.task import Scene, Task, make_task
+from penfac.envs.roboschool.task import Task, make_task
 from penfac.types import EnvSpec
 
 with contextlib.redirect_stdout(io.StringIO()):  # it tells what else it looked for
@@ -35,7 +36,7 @@ with contextlib.redirect_stdout(io.StringIO()):  # it tells what else it looked 
 ROUNDS = {"pyramidal": 6, "elliptic": 10}
 
 
-class World(NamedTuple):
+class MjxState(NamedTuple):
     """All there is of one world."""
 
     qpos: Array
@@ -52,25 +53,25 @@ def roboschool_env(
 ) -> JaxEnv:
     """A Roboschool task by id; `iterations` of the solver buy speed with exactness."""
     task = make_task(IDS[env_id], rules)
-    physics = Physics.of(task, iterations)
+    physics = MjxEngine.of(task, iterations)
     bound = np.ones(task.joints, np.float32)
 
-    def reset(key: Array) -> World:
+    def reset(key: Array) -> MjxState:
         u = jax.random.uniform(key, (task.draws,))
         qpos = task.initial(jnp, u)
         qvel = jnp.zeros(task.machine.model.nv)
         sensors = physics.sensors_at_rest(qpos)
         flags = jnp.zeros(len(task.machine.robot.feet), bool)
         obs = task.observe(jnp, Scene(qpos, qvel, sensors), flags)
-        return World(qpos, qvel, sensors, flags, obs)
+        return MjxState(qpos, qvel, sensors, flags, obs)
 
-    def step(world: World, action: Array, key: Array) -> Outcome:
+    def step(world: MjxState, action: Array, key: Array) -> Outcome:
         scene = physics.play(world, action)
-        moment = task.judge(jnp, world.sensors, world.flags, scene, action)
-        new = World(*scene, moment.flags, moment.obs)
+        result = task.score(jnp, world.sensors, world.flags, scene, action)
+        new = MjxState(*scene, result.flags, result.obs)
         # MuJoCo's own limit on a speed that still means something
         sound = jnp.all(jnp.abs(scene.qvel) < 1e10) & jnp.all(jnp.isfinite(scene.qpos))
-        return Outcome(new, moment.reward, moment.terminated, ~sound)
+        return Outcome(new, result.reward, result.terminated, ~sound)
 
     spec = EnvSpec(env_id, task.obs_dim, -bound, bound, HORIZON)
     return JaxEnv(spec, reset, lambda world: world.obs, step, SUMMARY)
@@ -88,7 +89,7 @@ class Motion(NamedTuple):
     sensors: Array  # of where it began
 
 
-class Physics(NamedTuple):
+class MjxEngine(NamedTuple):
     """One world of a task in MJX."""
 
     task: Task
@@ -100,7 +101,7 @@ class Physics(NamedTuple):
     excess: np.ndarray | None  # how far MuJoCo turns joints with long axes too far
 
     @classmethod
-    def of(cls, task: Task, iterations: int | None = None) -> "Physics":
+    def of(cls, task: Task, iterations: int | None = None) -> "MjxEngine":
         c_model, sensors = task.machine.model, task.machine.sensors
         rounds = iterations or ROUNDS[task.machine.robot.cone]
         sites = np.array(c_model.sensor_objid[: sensors.sites])
@@ -125,7 +126,7 @@ class Physics(NamedTuple):
         return jnp.concatenate([places, jnp.zeros(6 * len(self.drag))])
 
     @jax.default_matmul_precision("highest")  # single: a GPU would keep 10 bits
-    def play(self, world: World, action: Array) -> Scene:
+    def play(self, world: MjxState, action: Array) -> Scene:
         """One control step, the same forces in every sub-step."""
         places = self.task.machine.sensors.places
         wrench = drag(jnp, self.drag, world.sensors, places).reshape(-1, 6)

@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 
 from penfac.envs.opengl import choose_opengl
-from penfac.envs.roboschool.robots import Machine
+from penfac.envs.roboschool.model import Machine
 from penfac.errors import ConfigError
 
 VIEWS = {  # how far the camera stands, how high it looks

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from penfac.envs.mujoco_warnings import hear_mujoco
-from penfac.envs.roboschool.cpu import CpuEngine, Worlds
+from penfac.envs.roboschool.cpu import CpuEngine, WorldStates
 from penfac.envs.roboschool.env import METADATA, box_spaces, checked, reward_terms
 from penfac.envs.roboschool.picture import Picture
 from penfac.envs.roboschool.task import make_task
@@ -52,7 +52,7 @@ class RoboschoolVectorEnv(VectorEnv):
         self.action_space = batch_space(spaces[1], num_envs)
         self.generators = [np.random.default_rng() for _ in range(num_envs)]
         self.picture = Picture(self.task.machine, width, height)
-        self.worlds: Worlds | None = None
+        self.worlds: WorldStates | None = None
         self.obs = np.zeros((num_envs, self.task.obs_dim), np.float32)
         self.length = np.zeros(num_envs, np.int64)
         self.ended = np.zeros(num_envs, bool)
@@ -107,10 +107,10 @@ class RoboschoolVectorEnv(VectorEnv):
         terminated = np.zeros(self.num_envs, bool)
         info: dict[str, Any] = {}
         if len(rows):
-            moment = self._play(rows, actions)
-            self.obs[rows], terminated[rows] = moment.obs, moment.terminated
-            reward[rows] = moment.reward
-            for name, term in reward_terms(moment).items():
+            result = self._play(rows, actions)
+            self.obs[rows], terminated[rows] = result.obs, result.terminated
+            reward[rows] = result.reward
+            for name, term in reward_terms(result).items():
                 info[name] = np.zeros(self.num_envs)
                 info[name][rows], info[f"_{name}"] = term, ~idle
             self.length[rows] += 1
@@ -127,7 +127,7 @@ class RoboschoolVectorEnv(VectorEnv):
         everyone = len(rows) == self.num_envs
         before = self.worlds if everyone else self.worlds.rows(rows)
         chosen = actions if everyone else actions[rows]
-        after, moment, broken = self.engine.step(before, chosen)
+        after, result, broken = self.engine.step(before, chosen)
         if broken.any():
             worlds = rows[broken]
             self.ended[worlds] = True  # the others stand where they stood
@@ -136,7 +136,7 @@ class RoboschoolVectorEnv(VectorEnv):
                 "became non-finite"
             )
         self.worlds.put(rows, after)
-        return moment
+        return result
 
     def _restart(self, info: dict[str, Any]) -> dict[str, Any]:
         """Reset what ended, its last observation and information kept in info."""
