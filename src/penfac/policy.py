@@ -1,12 +1,13 @@
-"""The deterministic policy as numpy arrays: it acts here, in training and on a robot.
+"""The deterministic policy as numpy arrays: it acts in training and on a robot.
 
-This file needs numpy, and safetensors to read and write; nothing else of ours.
+This file needs numpy, and safetensors to read and write, but no other file of penfac.
 """
 
 import hashlib
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ ACTIVATIONS = {
     "tanh": np.tanh,
 }
 OUTPUTS = ("tanh", "linear")
+INPUTS = ("mean", "std", "scale", "shift")  # of PolicyWeights: [n] each
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class PolicyFileError(ValueError):
@@ -27,9 +30,9 @@ class PolicyFileError(ValueError):
 
 
 class Tiling(NamedTuple):
-    """So many grids of so many tiles a side over a box; a state is told by the one tile
-    of each grid that it lies in. Grids that need more features than `memory` share them.
-    """
+    """Tile coding: `tilings` grids of `tiles` tiles a side over a box. The features of a
+    state are the tiles that it lies in, one of each grid. Grids that need more than
+    `memory` features share them by hashing."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -39,20 +42,19 @@ class Tiling(NamedTuple):
 
     @property
     def cells(self) -> int:
-        """Of one grid: a side has one tile more than `tiles`, for the shift."""
+        """The tiles of one grid: one more than `tiles` a side, because grids are shifted."""
         return (self.tiles + 1) ** len(self.low)
 
     @property
     def size(self) -> int:
-        """How many features there are."""
+        """The number of features."""
         return min(self.tilings * self.cells, self.memory)
 
 
 def tile_shifts(tiling: Tiling) -> np.ndarray:
-    """[tilings, n] in tiles: grid k is moved by k / tilings of a tile along the first
-    side, three times that along the second, five times along the third, and so on through
-    the odd numbers that share no factor with `tilings`: every side gets every shift, and
-    no two grids are shifted along one diagonal."""
+    """[tilings, n] in tiles: grid k moves by k / tilings of a tile along the first side,
+    and along the others by 3, 5, ... times that: odd numbers that share no factor with
+    `tilings`, so each side gets every shift and no two grids move along one diagonal."""
     sides, grids = len(tiling.low), tiling.tilings
     odd = [k for k in range(1, 2 * sides * grids + 2, 2) if math.gcd(k, grids) == 1]
     moved = np.arange(grids)[:, None] * np.array(odd[:sides]) % grids
@@ -66,18 +68,18 @@ def tile_hash_factors(n: int) -> np.ndarray:
 
 
 def tile_indices(obs: Any, tiling: Tiling, xp: Any = np) -> Any:
-    """[..., n] to [..., tilings]: which feature of each grid is on; a state outside the
+    """[..., n] to [..., tilings]: the active feature of each grid; a state outside the
     box counts as on its edge. `xp` is numpy, or jax.numpy in training."""
     low, high = np.asarray(tiling.low, "f"), np.asarray(tiling.high, "f")
     per_unit = np.float32(tiling.tiles) / (high - low)
-    where = (xp.clip(obs, low, high) - low) * per_unit
-    cell = xp.floor(where[..., None, :] + tile_shifts(tiling))
+    where = ((xp.clip(obs, low, high) - low) * per_unit)[..., None, :]
+    cell = xp.floor(where + tile_shifts(tiling))
     # the upper edge belongs to the last tile of an unshifted grid's extra row
     cell = xp.clip(cell, 0, tiling.tiles).astype(np.uint32)
     grids = np.arange(tiling.tilings, dtype=np.uint32)
     if tiling.tilings * tiling.cells <= tiling.memory:
-        side = (tiling.tiles + 1) ** np.arange(len(low))
-        inside = (cell * side.astype(np.uint32)).sum(axis=-1, dtype=np.uint32)
+        side = ((tiling.tiles + 1) ** np.arange(len(low))).astype(np.uint32)
+        inside = (cell * side).sum(axis=-1, dtype=np.uint32)
         return (inside + grids * np.uint32(tiling.cells)).astype(np.int32)
     factors = tile_hash_factors(len(low))
     mixed = (cell * factors[:-1]).sum(axis=-1, dtype=np.uint32) + grids * factors[-1]
@@ -87,10 +89,8 @@ def tile_indices(obs: Any, tiling: Tiling, xp: Any = np) -> Any:
 
 
 class PolicyWeights(NamedTuple):
-    """mu(s) = output(... activation(W x + b) ...) in [-1, 1], with
-
-    x = clip((s - mean) / std, -clip, clip) * scale + shift, or the tiles that s lies in.
-    """
+    """mu(s) = output(... activation(W x + b) ...) in [-1, 1], where x is the tiles of s or
+    clip((s - mean) / std, -clip, clip) * scale + shift."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -105,19 +105,17 @@ class PolicyWeights(NamedTuple):
 
 
 def between(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    """np.clip of an array of one's own, in place, at a fifth of its cost for one state."""
+    """np.clip in place, at a fifth of its cost for one state."""
     np.maximum(x, low, out=x)
     return np.minimum(x, high, out=x)
 
 
 def mean_action(weights: PolicyWeights, obs: np.ndarray) -> np.ndarray:
-    """mu(s), in [-1, 1] by tanh; a linear policy's answer is not yet clipped."""
+    """mu(s), in [-1, 1] by tanh; the action of a linear policy is not clipped yet."""
     w = weights
-    act = ACTIVATIONS[w.activation]
+    act, ((matrix, bias), *rest) = ACTIVATIONS[w.activation], w.layers
     if w.tiling is not None:
-        matrix, bias = w.layers[0]
         x = matrix[tile_indices(obs, w.tiling)].sum(axis=-2) + bias
-        rest = w.layers[1:]
     else:
         x = obs - w.mean  # a fresh array: what follows may work in place
         x /= w.std
@@ -126,10 +124,8 @@ def mean_action(weights: PolicyWeights, obs: np.ndarray) -> np.ndarray:
         if not w.plain:
             x *= w.scale
             x += w.shift
-        matrix, bias = w.layers[0]
         x = x.dot(matrix)  # as @, at half its cost for one state
         x += bias
-        rest = w.layers[1:]
     for matrix, bias in rest:
         x = act(x).dot(matrix)
         x += bias
@@ -138,22 +134,21 @@ def mean_action(weights: PolicyWeights, obs: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ActionScale:
-    """From [-1, 1]^m to the environment's own box, ends exact and never left."""
+    """From [-1, 1]^m to the environment's box: its ends are exact and never exceeded."""
 
     low: np.ndarray  # [m], in the space's own dtype
     high: np.ndarray
     shape: tuple[int, ...]
-    ends: tuple[np.ndarray, np.ndarray] = field(init=False, repr=False)  # in float64
 
-    def __post_init__(self) -> None:
-        ends = (self.low.astype(np.float64), self.high.astype(np.float64))
-        object.__setattr__(self, "ends", ends)
+    @cached_property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.low.astype(np.float64), self.high.astype(np.float64)
 
     def to_env(
         self, action: np.ndarray, inside: bool = False, clip: bool = True
     ) -> np.ndarray:
-        """[..., m] to [..., *shape] in the space's dtype; what is not `inside` [-1, 1]
-        is taken to its end, or without `clip` scaled like the rest."""
+        """[..., m] to [..., *shape] in the space's dtype. Actions outside [-1, 1] are
+        clipped, or scaled too if `clip` is False; `inside` says that there are none."""
         a = action.astype(np.float64)
         if clip and not inside:
             between(a, -1.0, 1.0)
@@ -173,17 +168,16 @@ class ActionScale:
 
 @dataclass(frozen=True)
 class Policy:
-    """A controller: `policy(obs)` for one observation or a batch, always the same answer,
-    always inside the bounds; ValueError where there is none, never a NaN."""
+    """A controller: `policy(obs)` is the action for one observation or a batch, always
+    inside the bounds and never NaN; ValueError for an observation that is not finite."""
 
     weights: PolicyWeights
     actions: ActionScale
     about: dict[str, Any]  # environment, algorithm, seed, step: for people
 
     def __post_init__(self) -> None:
-        w = self.weights
-        plain = bool(np.all(w.scale == 1) and not np.any(w.shift))
-        object.__setattr__(self, "weights", w._replace(plain=plain))
+        plain = bool(np.all(self.weights.scale == 1) and not np.any(self.weights.shift))
+        object.__setattr__(self, "weights", self.weights._replace(plain=plain))
 
     def __call__(self, obs: Any) -> np.ndarray:
         rows = np.asarray(obs, np.float32)
@@ -194,7 +188,7 @@ class Policy:
             raise ValueError(
                 f"observation of shape {np.shape(obs)}: must hold {n} numbers"
             )
-        # a sum of squares is finite for all but huge states, at a third of the cost
+        # first a sum of squares, at a third of the cost: finite for all but huge states
         if not math.isfinite(np.vdot(rows, rows)) and not np.isfinite(rows).all():
             raise ValueError("observation: must be finite, has a NaN or an infinity")
         action = mean_action(self.weights, rows)
@@ -203,144 +197,108 @@ class Policy:
         return self.actions.to_env(action, inside=self.weights.output == "tanh")
 
     def to_bytes(self) -> bytes:
-        """One safetensors file that says everything about itself."""
+        """One safetensors file that describes itself."""
         from safetensors.numpy import save
 
-        tensors = _tensors(self)
-        about = json.dumps(_description(self), sort_keys=True)
-        digest = _digest(tensors, about)
+        tensors, about = self._tensors(), json.dumps(self.description(), sort_keys=True)
         # one entry: with two, their order in the file would be left to chance
-        signed = json.dumps({"policy": about, "sha256": digest})
+        signed = json.dumps({"policy": about, "sha256": _digest(tensors, about)})
         return save(tensors, metadata={"penfac": signed})
 
     def description(self) -> dict[str, Any]:
-        """What policy.json shows to people; the safetensors file alone is enough."""
-        return _description(self)
+        """policy.json, for people; the safetensors file alone is enough."""
+        w = self.weights
+        return {
+            "format": 1 if w.tiling is None else 2,
+            "activation": w.activation,
+            "output": w.output,
+            "clip": None if w.clip == np.inf else float(w.clip),
+            "layers": len(w.layers),
+            "obs_dim": len(w.mean),
+            "action_shape": list(self.actions.shape),
+            "action_low": [float(x) for x in self.actions.low],
+            "action_high": [float(x) for x in self.actions.high],
+            "about": self.about,
+        } | ({} if w.tiling is None else {"tiling": w.tiling._asdict()})
+
+    def _tensors(self) -> dict[str, np.ndarray]:
+        named = {name: getattr(self.weights, name) for name in INPUTS}
+        for i, (matrix, bias) in enumerate(self.weights.layers):
+            named |= {f"layers.{i}.w": matrix, f"layers.{i}.b": bias}
+        arrays = {k: np.ascontiguousarray(v, np.float32) for k, v in named.items()}
+        return arrays | {"low": self.actions.low, "high": self.actions.high}
 
     @staticmethod
     def load(folder: str | Path) -> "Policy":
         """From a `policy` folder, the run folder above it, or the file itself."""
         from safetensors import SafetensorError, safe_open
 
-        path = _find(Path(folder))
+        name = "policy.safetensors"
+        places = [Path(folder, *inner) for inner in ((), (name,), ("policy", name))]
+        path = next((place for place in places if place.is_file()), None)
+        if path is None:
+            raise PolicyFileError(f"{folder}: has no {name}")
         try:
             with safe_open(str(path), framework="numpy") as file:
                 metadata = file.metadata() or {}
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except (
-            OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError
-        ) as error:  # fmt: skip
-            raise PolicyFileError(
-                f"{path}: is not a safetensors file ({error})"
-            ) from None
-        return _restore(path, tensors, metadata)
-
-
-def _find(path: Path) -> Path:
-    for candidate in (
-        path,
-        path / "policy.safetensors",
-        path / "policy" / "policy.safetensors",
-    ):
-        if candidate.is_file():
-            return candidate
-    raise PolicyFileError(f"{path}: has no policy.safetensors")
-
-
-def _tensors(policy: Policy) -> dict[str, np.ndarray]:
-    w = policy.weights
-    named = {"mean": w.mean, "std": w.std, "scale": w.scale, "shift": w.shift}
-    for i, (matrix, bias) in enumerate(w.layers):
-        named |= {f"layers.{i}.w": matrix, f"layers.{i}.b": bias}
-    arrays = {k: np.ascontiguousarray(v, np.float32) for k, v in named.items()}
-    return arrays | {"low": policy.actions.low, "high": policy.actions.high}
-
-
-def _description(policy: Policy) -> dict[str, Any]:
-    w = policy.weights
-    return {
-        "format": 1 if w.tiling is None else 2,
-        "activation": w.activation,
-        "output": w.output,
-        "clip": None if w.clip == np.inf else float(w.clip),
-        "layers": len(w.layers),
-        "obs_dim": len(w.mean),
-        "action_shape": list(policy.actions.shape),
-        "action_low": [float(x) for x in policy.actions.low],
-        "action_high": [float(x) for x in policy.actions.high],
-        "about": policy.about,
-    } | ({} if w.tiling is None else {"tiling": w.tiling._asdict()})
+            return _restore(tensors, metadata)
+        except PolicyFileError as error:
+            raise PolicyFileError(f"{path}: {error}") from None
+        except (OSError, SafetensorError, *MALFORMED) as error:
+            why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+            raise PolicyFileError(f"{path}: is not a penfac policy ({why})") from None
 
 
 def _digest(tensors: dict[str, np.ndarray], about: str) -> str:
-    digest = hashlib.sha256(about.encode())
-    for key in sorted(tensors):
-        array = tensors[key]
-        digest.update(f"{key}{array.dtype}{array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
+    named = sorted(tensors.items())
+    parts = (f"{k}{x.dtype}{x.shape}".encode() + x.tobytes() for k, x in named)
+    return hashlib.sha256(about.encode() + b"".join(parts)).hexdigest()
 
 
-def _restore(path: Path, tensors: dict[str, np.ndarray], metadata: dict) -> Policy:
+def _restore(tensors: dict[str, np.ndarray], metadata: dict) -> Policy:
     """Check everything, then build."""
-    try:
-        signed = json.loads(metadata["penfac"])
-        about = signed["policy"]
-        if signed["sha256"] != _digest(tensors, about):
-            raise PolicyFileError(f"{path}: is damaged (the sha256 does not match)")
-        return _build(path, tensors, json.loads(about))
-    except PolicyFileError:
-        raise
-    except KeyError as error:
-        raise PolicyFileError(
-            f"{path}: is not a penfac policy (it lacks {error})"
-        ) from None
-    except (TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise PolicyFileError(f"{path}: is not a penfac policy ({error})") from None
-
-
-def _build(path: Path, tensors: dict[str, np.ndarray], d: dict[str, Any]) -> Policy:
+    signed = json.loads(metadata["penfac"])
+    if signed["sha256"] != _digest(tensors, signed["policy"]):
+        raise PolicyFileError("is damaged (the sha256 does not match)")
+    d = json.loads(signed["policy"])
     if d["format"] > FORMAT:
         raise PolicyFileError(
-            f"{path}: has format {d['format']}; this penfac reads up to {FORMAT}"
+            f"has format {d['format']}; this penfac reads up to {FORMAT}"
         )
     if d["activation"] not in ACTIVATIONS or d["output"] not in OUTPUTS:
-        raise PolicyFileError(f"{path}: has an unknown activation or output")
+        raise PolicyFileError("has an unknown activation or output")
     for key, array in tensors.items():
         if not np.all(np.isfinite(array)):
-            raise PolicyFileError(f"{path}: {key} has a non-finite number")
-    layers = [
-        (tensors[f"layers.{i}.w"], tensors[f"layers.{i}.b"]) for i in range(d["layers"])
-    ]
-    weights = PolicyWeights(
-        mean=tensors["mean"],
-        std=tensors["std"],
-        clip=np.inf if d["clip"] is None else float(d["clip"]),
-        scale=tensors["scale"],
-        shift=tensors["shift"],
-        layers=layers,
-        activation=d["activation"],
-        output=d["output"],
-        tiling=_tiling(d["tiling"]) if "tiling" in d else None,
-    )
-    shape = tuple(d["action_shape"])
-    actions = ActionScale(tensors["low"], tensors["high"], shape)
-    tiling = weights.tiling
-    inputs = len(weights.mean) if tiling is None else tiling.size
-    if tiling and not (len(tiling.low) == len(tiling.high) == len(weights.mean)):
-        raise PolicyFileError(f"{path}: the sizes of tiling and observation differ")
-    sizes = [inputs, *(len(b) for _, b in layers)]
-    fits = [m.shape for m, _ in layers] == list(pairwise(sizes)) and layers
-    rows = (weights.mean, weights.std, weights.scale, weights.shift)
-    fits = fits and all(x.shape == weights.mean.shape for x in rows)
-    ends = (actions.low, actions.high, np.empty(math.prod(shape)))
-    if not (fits and all(x.shape == (sizes[-1],) for x in ends)):
-        raise PolicyFileError(f"{path}: the sizes of the layers do not match")
+            raise PolicyFileError(f"{key} has a non-finite number")
+    mean, std, scale, shift = (tensors[name] for name in INPUTS)
+    clip = np.inf if d["clip"] is None else float(d["clip"])
+    names = [f"layers.{i}." for i in range(d["layers"])]
+    layers = [(tensors[name + "w"], tensors[name + "b"]) for name in names]
+    tiling = _tiling(d["tiling"], len(mean)) if "tiling" in d else None
+    form = (d["activation"], d["output"], tiling)
+    weights = PolicyWeights(mean, std, clip, scale, shift, layers, *form)
+    actions = ActionScale(tensors["low"], tensors["high"], tuple(d["action_shape"]))
+    if not _fits(weights, actions):
+        raise PolicyFileError("the sizes of the layers do not match")
     return Policy(weights, actions, d["about"])
 
 
-def _tiling(d: dict[str, Any]) -> Tiling:
+def _fits(w: PolicyWeights, actions: ActionScale) -> bool:
+    """Whether every array has the shape that the others need."""
+    inputs = len(w.mean) if w.tiling is None else w.tiling.size
+    sizes = [inputs, *(len(bias) for _, bias in w.layers)]
+    chained = [matrix.shape for matrix, _ in w.layers] == list(pairwise(sizes))
+    alike = all(getattr(w, name).shape == w.mean.shape for name in INPUTS)
+    ends = {actions.low.shape, actions.high.shape, (math.prod(actions.shape),)}
+    return bool(w.layers) and chained and alike and ends == {(sizes[-1],)}
+
+
+def _tiling(d: dict[str, Any], obs_dim: int) -> Tiling:
     sides = tuple(map(float, d["low"])), tuple(map(float, d["high"]))
     counts = [int(d[key]) for key in ("tilings", "tiles", "memory")]
     if min(counts) < 1 or not all(a < b for a, b in zip(*sides, strict=True)):
         raise ValueError("the tiling has no tiles")
+    if len(sides[0]) != obs_dim:
+        raise PolicyFileError("the sizes of tiling and observation differ")
     return Tiling(*sides, *counts)

@@ -65,7 +65,7 @@ def settings(algo: str, race: Race) -> dict[str, Any]:
     }
 
 
-def judged(
+def mean_return(
     act: Callable[[np.ndarray], np.ndarray],
     race: Race,
     make: Callable[[str], gymnasium.Env] = gymnasium.make,

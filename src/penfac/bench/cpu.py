@@ -23,6 +23,7 @@ import optax
 
 from penfac.algos import ALGORITHMS
 from penfac.algos.nets import mlp
+from penfac.bench.figures import Figures, Say
 from penfac.engines.base import Counters, Job, moment
 from penfac.engines.host import HostEngine
 from penfac.envs.gym import EnvOptions
@@ -32,53 +33,56 @@ from penfac.types import EnvSpec, Transitions
 
 ENV = "HalfCheetah-v5"
 RETURN_TO_REACH = 3000.0
-Say = Callable[[str], None]
 
 
 def run(seeds: int, quick: bool, say: Say) -> dict[str, Any]:
-    figures = []
+    figures = Figures(say)
 
-    def add(figure: str, measured: str, aim: str) -> None:
-        figures.append({"figure": figure, "measured": measured, "aim": aim})
-        say(f"{figure}: {measured} (aim: {aim})")
-
-    add("penfac --help", f"{help_seconds():.2f} s", "under 0.5 s")
-    add(
+    figures.add("penfac --help", f"{help_seconds():.2f} s", "under 0.5 s")
+    figures.add(
         "first update of a Pendulum run",
         f"{first_update_seconds():.1f} s",
         "within 15 s",
     )
     ratio, rows = update_against_bare()
-    add("update / the same Adam steps in a bare loop", f"{ratio:.2f}", "at most 1.3")
-    add("cost of an update, 8 times the batch", f"{rows:.1f} times", "linear: 8")
+    figures.add(
+        "update / the same Adam steps in a bare loop", f"{ratio:.2f}", "at most 1.3"
+    )
+    figures.add(
+        "cost of an update, 8 times the batch", f"{rows:.1f} times", "linear: 8"
+    )
     ours = collecting_shares(say)
-    add(
+    figures.add(
         "wall time that is neither env.step nor the update",
         f"{100 * ours['other']:.0f} %",
         "at most 20 %",
     )
     growth = memory_growth()
-    add("memory over 1 000 updates after the first 100", f"{growth:+.1f} MB", "flat")
+    figures.add(
+        "memory over 1 000 updates after the first 100", f"{growth:+.1f} MB", "flat"
+    )
     if quick:
         return {"figures": figures}
     if importlib.util.find_spec("stable_baselines3") is None:
-        add("against Stable-Baselines3", 'needs pip install "penfac[peers]"', "-")
+        figures.add(
+            "against Stable-Baselines3", 'needs pip install "penfac[peers]"', "-"
+        )
         return {"figures": figures}
     from penfac.bench import peer
 
     one, eight = peer.steps_per_second(1), peer.steps_per_second(8)
     rate = ours["rate"]
-    add(
+    figures.add(
         "steps/s, SB3 PPO with 1 env",
         f"{rate / one:.1f} times ({one:.0f}/s)",
         "5 times",
     )
-    add(
+    figures.add(
         "steps/s, SB3 PPO with 8 envs",
         f"{rate / eight:.1f} times ({eight:.0f}/s)",
         "3 times",
     )
-    race(seeds, add, say)
+    race(seeds, figures)
     return {"figures": figures}
 
 
@@ -241,18 +245,18 @@ def resident_megabytes() -> float:
 # --- the race ----------------------------------------------------------------------------
 
 
-def race(seeds: int, add: Callable[[str, str, str], None], say: Say) -> None:
+def race(seeds: int, figures: Figures) -> None:
     """Measure seconds of training to a return without noise, without evaluation
     time."""
     from penfac.bench import peer
 
-    ours = [seconds_to_return(seed, say) for seed in range(seeds)]
-    theirs = peer.seconds_to_return(RETURN_TO_REACH, seeds, say)
+    ours = [seconds_to_return(seed, figures.say) for seed in range(seeds)]
+    theirs = peer.seconds_to_return(RETURN_TO_REACH, seeds, figures.say)
     # a seed that did not reach it counts with the time it spent: a lower bound
     ratio = statistics.fmean(t for t, _ in theirs) / statistics.fmean(
         t for t, _ in ours
     )
-    add(
+    figures.add(
         f"seconds to {RETURN_TO_REACH:.0f} on {ENV}, SB3 PPO / penfac",
         f"{ratio:.1f} times ({words(theirs)} s / {words(ours)} s)",
         "4 times",

@@ -6,18 +6,17 @@ without them.
 """
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from penfac.bench.figures import Figures, Say
 from penfac.envs.roboschool.mjx import MjxEngine, MjxState, roboschool_env
 from penfac.envs.roboschool.task import make_task
 
 ROBOTS = ("Hopper", "HalfCheetah", "Humanoid")
 AIMS = {"Hopper": 0.6, "HalfCheetah": 0.35, "Humanoid": 0.15}  # million steps a second
-Say = Callable[[str], None]
 
 
 def run(quick: bool, say: Say) -> dict[str, Any]:
@@ -25,11 +24,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
     accelerated = device.platform != "cpu"
     sizes = (4096, 8192, 16384) if accelerated else (64,)
     budgets = (4,) if quick else (4, 10, 2, 1)
-    figures = []
-
-    def add(figure: str, measured: str, aim: str) -> None:
-        figures.append({"figure": figure, "measured": measured, "aim": aim})
-        say(f"{figure}: {measured} (aim: {aim})")
+    figures = Figures(say)
 
     for robot in ROBOTS:
         for iterations in budgets:
@@ -41,7 +36,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
             whole = found[best]
             bare = rate(robot, best, iterations, bare=True) if iterations == 4 else None
             share = "" if bare is None else f", {100 * whole / bare:.0f} % of bare MJX"
-            add(
+            figures.add(
                 f"{robot}, {iterations} Newton iterations",
                 f"{whole:,.0f} steps/s with {best} worlds{share}",
                 f"{AIMS[robot]} M" if iterations == 4 and accelerated else "-",

@@ -16,6 +16,7 @@ import numpy as np
 
 import penfac.envs  # noqa: F401  registers the ids
 from penfac.algos import ALGORITHMS
+from penfac.bench.figures import Figures, Say
 from penfac.engines.base import Counters, Job
 from penfac.engines.host import HostEngine
 from penfac.envs.gym import EnvOptions
@@ -27,16 +28,11 @@ from penfac.settings.penfac import Config
 
 ROBOTS = ("Hopper", "HalfCheetah", "Humanoid")
 MANY, FEW = 64, 5
-Say = Callable[[str], None]
 Recorded = list[tuple[WorldStates, np.ndarray]]  # states and the actions taken there
 
 
 def run(quick: bool, say: Say) -> dict[str, Any]:
-    figures = []
-
-    def add(figure: str, measured: str, aim: str) -> None:
-        figures.append({"figure": figure, "measured": measured, "aim": aim})
-        say(f"{figure}: {measured} (aim: {aim})")
+    figures = Figures(say)
 
     threads = len(usable_cores())
     port = importlib.util.find_spec("pybullet_envs_gymnasium") is not None
@@ -48,28 +44,30 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
         _, small = rates(engine, few)
         if robot == "HalfCheetah":
             bare_cheetah = bare
-        add(
+        figures.add(
             f"{robot}: {MANY} worlds, {threads} threads / bare mujoco.rollout",
             f"{100 * ours / bare:.0f} % ({ours:,.0f}/s of {bare:,.0f}/s)",
             "at least 80 %",
         )
-        add(
+        figures.add(
             f"{robot}: {FEW} worlds / {MANY} worlds",
             f"{100 * small / ours:.0f} % ({small:,.0f}/s)",
             "at least 50 %",
         )
         if port and not quick:
             mine, theirs = vector_rate(robot), pybullet_rate(robot, threads)
-            add(
+            figures.add(
                 f"{robot}: steps/s with resets / PyBullet's port, {threads} processes",
                 f"{mine / theirs:.1f} times ({mine:,.0f}/s, {theirs:,.0f}/s)",
                 "at least 5 times",
             )
         engine.close()
     if not port and not quick:
-        add("against PyBullet's port", 'needs pip install "penfac[pybullet]"', "-")
+        figures.add(
+            "against PyBullet's port", 'needs pip install "penfac[pybullet]"', "-"
+        )
     rate, collecting = training_rate(say)
-    add(
+    figures.add(
         "training PeNFAC, 8 seeds in lock-step, RoboschoolHalfCheetah-v2",
         f"{rate:,.0f} steps/s, {100 * rate / bare_cheetah:.0f} % of the bare engine "
         f"(collecting alone {100 * collecting / bare_cheetah:.0f} %)",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from penfac.algos import ALGORITHMS
-from penfac.bench.contest import Race, judged, settings
+from penfac.bench.contest import Race, mean_return, settings
 from penfac.engines.base import Counters, Job
 from penfac.engines.host import HostEngine
 from penfac.envs.gym import EnvOptions
@@ -37,4 +37,4 @@ def our_score(algo: str, race: Race, seed: int) -> float:
     advance(engine, counters, steps)
     policy = engine.policy(0)
     engine.close()
-    return judged(policy, race)
+    return mean_return(policy, race)

@@ -8,14 +8,13 @@ difference over many seeds.
 import importlib.util
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 from penfac.bench.contest import HALFCHEETAH, PENDULUM
+from penfac.bench.figures import Say
 from penfac.bench.ours import our_score
 from penfac.stats import welch
 
-Say = Callable[[str], None]
 ALGOS = ("ppo", "ddpg", "td3")
 
 

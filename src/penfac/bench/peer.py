@@ -14,7 +14,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from penfac.bench.contest import Race, judged, settings
+from penfac.bench.contest import Race, mean_return, settings
 
 ENV = "HalfCheetah-v5"
 LIMIT = 1_000_000
@@ -165,7 +165,7 @@ def peer_score(algo: str, race: Race, seed: int) -> float:
         seen = training.normalize_obs(obs) if normalised else obs
         return model.predict(seen, deterministic=True)[0]
 
-    return judged(act, race, unit_actions if algo == "ppo" else gymnasium.make)
+    return mean_return(act, race, unit_actions if algo == "ppo" else gymnasium.make)
 
 
 def same_steps_per_second(algo: str, race: Race, steps: int) -> float:

@@ -3,15 +3,14 @@ HalfCheetah-v5, with the same networks, minibatches and number of gradient steps
 
 import importlib.util
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from penfac.bench.contest import HALFCHEETAH, settings
 from penfac.bench.cpu import resident_megabytes
+from penfac.bench.figures import Figures, Say
 from penfac.bench.ours import advance, our_engine
 
-Say = Callable[[str], None]
 STEPS = 10**6  # steps of the run
 
 
@@ -42,19 +41,17 @@ def replay_megabytes() -> float:
 
 
 def run(quick: bool, say: Say) -> dict[str, Any]:
-    figures = []
+    figures = Figures(say)
 
-    def add(figure: str, measured: str, aim: str) -> None:
-        figures.append({"figure": figure, "measured": measured, "aim": aim})
-        say(f"{figure}: {measured} (aim: {aim})")
-
-    add(
+    figures.add(
         "a replay of 10^6 transitions, one learner",
         f"{replay_megabytes():.0f} MB",
         "under 250 MB",
     )
     if importlib.util.find_spec("stable_baselines3") is None:
-        add("against Stable-Baselines3", 'needs pip install "penfac[peers]"', "-")
+        figures.add(
+            "against Stable-Baselines3", 'needs pip install "penfac[peers]"', "-"
+        )
         return {"figures": figures}
     from penfac.bench.peer import same_steps_per_second
 
@@ -65,7 +62,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
         peer = max(
             same_steps_per_second(algo, HALFCHEETAH, steps) for _ in range(repeats)
         )
-        add(
+        figures.add(
             f"{algo}, steps/s while learning / SB3's",
             f"{ours / peer:.1f} times ({ours:.0f} / {peer:.0f})",
             "4 times",

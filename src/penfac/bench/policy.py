@@ -10,23 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from penfac.bench.figures import Figures, Say
 from penfac.export.c import c_header
 from penfac.export.compiled import acting, compiler, library
 from penfac.export.onnx import onnx_bytes, open_session
 from penfac.policy import ActionScale, Policy, PolicyWeights
 
-Say = Callable[[str], None]
 Call = Callable[[np.ndarray], Any]
 SIZES = (26, 64, 64, 6)  # RoboschoolHalfCheetah-v2's, with the networks of PPO
 BATCH = 1024
 
 
 def run(quick: bool, say: Say) -> dict[str, Any]:
-    figures = []
-
-    def add(figure: str, measured: str, aim: str) -> None:
-        figures.append({"figure": figure, "measured": measured, "aim": aim})
-        say(f"{figure}: {measured} (aim: {aim})")
+    figures = Figures(say)
 
     policy = same_sizes()
     one, many = callers(policy)
@@ -36,15 +32,17 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
     batch = fastest(many, obs, 5 if quick else 20, rounds)
     aims = {"penfac.Policy": "30 us"}
     for name, seconds in single.items():
-        add(f"one state, {name}", f"{seconds * 1e6:.1f} us", aims.get(name, "-"))
+        figures.add(
+            f"one state, {name}", f"{seconds * 1e6:.1f} us", aims.get(name, "-")
+        )
     for name, seconds in batch.items():
         each = seconds / BATCH * 1e9
-        add(f"a state in a batch of {BATCH}, {name}", f"{each:.0f} ns", "-")
+        figures.add(f"a state in a batch of {BATCH}, {name}", f"{each:.0f} ns", "-")
     for name in missing(one):
-        add(name, "not here", "-")
+        figures.add(name, "not here", "-")
     ours, peer = single["penfac.Policy"], single.get(PEER)
     if peer is not None:
-        add(
+        figures.add(
             f"one state, {PEER} / penfac.Policy",
             f"{peer / ours:.1f} times",
             "10 times",

@@ -20,6 +20,7 @@ import numpy as np
 
 from penfac.algos import ALGORITHMS
 from penfac.bench.device import rate as raw_rate
+from penfac.bench.figures import Figures, Say
 from penfac.engines.base import Counters, Job
 from penfac.engines.build import build_engine
 from penfac.envs.gym import EnvOptions
@@ -30,7 +31,6 @@ from penfac.training.loop import count_update
 
 ENV, ROBOT = "RoboschoolHalfCheetah-v2", "HalfCheetah"
 BATCH = 2048  # steps of one learner an update
-Say = Callable[[str], None]
 
 
 class Sizes(NamedTuple):
@@ -172,11 +172,7 @@ def start(seeds: int, worlds: int, batch: int) -> None:
 
 
 def run(quick: bool, say: Say) -> dict[str, Any]:
-    figures: list[dict[str, str]] = []
-
-    def add(figure: str, measured: str, aim: str) -> None:
-        figures.append({"figure": figure, "measured": measured, "aim": aim})
-        say(f"{figure}: {measured} (aim: {aim})")
+    figures = Figures(say)
 
     def told(name: Any, m: Measured) -> None:
         label = name if isinstance(name, str) else "{} seeds x {} worlds".format(*name)
@@ -189,8 +185,10 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
     sizes = SMALL if small else FULL
     # first: this process has no device memory yet
     cold, warm = starting(sizes)
-    add("start without a cache, first update included", f"{cold:.0f} s", "under 90 s")
-    add("start with it", f"{warm:.0f} s", "under 20 s")
+    figures.add(
+        "start without a cache, first update included", f"{cold:.0f} s", "under 90 s"
+    )
+    figures.add("start with it", f"{warm:.0f} s", "under 20 s")
     arms, table = ablation(sizes), cost_table(sizes, quick)
     every = {
         "one arm": Program(arms[:1], sizes.seeds),
@@ -201,7 +199,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
     count = sizes.seeds * sizes.worlds
     wide = found[sizes.seeds, sizes.worlds]
     bare = raw_rate(ROBOT, count, None, bare=False)
-    add(
+    figures.add(
         f"{sizes.seeds} seeds x {sizes.worlds} running worlds, learning included",
         f"{wide.rate:,.0f} steps/s, {100 * wide.rate / bare:.0f} % of the task alone "
         f"({bare:,.0f} with {count} worlds)",
@@ -209,13 +207,13 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
     )
     whole = found["whole episodes"]
     useful = whole.steps / (sizes.seeds * sizes.episodes * whole.longest)
-    add(
+    figures.add(
         f"{sizes.seeds} seeds x {sizes.episodes} whole episodes, authors, untrained",
         f"{whole.rate:,.0f} useful steps/s, {100 * (1 - useful):.0f} % of the work "
         "wasted on worlds that had ended",
         "150 000 steps/s",
     )
-    add(
+    figures.add(
         f"{len(arms)} arms x {sizes.seeds} seeds / one arm, {sizes.few} running worlds",
         f"{found['every arm'].seconds / found['one arm'].seconds:.2f} times the wall time",
         "at most 2 times",

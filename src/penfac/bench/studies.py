@@ -5,12 +5,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from penfac.bench.figures import Figures, Say
 from penfac.machine import usable_cores
 from penfac.runs.folder import RunFolder
 from penfac.studies import findings, plan, publish, run_results
@@ -18,22 +18,17 @@ from penfac.studies.runner import How, start
 from penfac.studies.spec import Arm, Study
 from penfac.training.events import Limits
 
-Say = Callable[[str], None]
 RUNS = {"few": (2, 2), "many": (2, 10)}  # arms x seeds of short runs
 TOLD = (20, 60, 200)  # arms, seeds, evaluations of a large report
 
 
 def run(quick: bool, say: Say) -> dict[str, Any]:
-    figures = []
-
-    def add(figure: str, measured: str, aim: str) -> None:
-        figures.append({"figure": figure, "measured": measured, "aim": aim})
-        say(f"{figure}: {measured} (aim: {aim})")
+    figures = Figures(say)
 
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         told = report_apart(home / "large")
-        add(
+        figures.add(
             "report of 20 arms x 60 seeds x 200 evaluations",
             f"{told[0]:.1f} s, {told[1]:.0f} MB",
             "10 s, 500 MB",
@@ -43,13 +38,13 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
         start(study, (0, 1), home / "warm", How(), Limits(), say)  # fills the cache
         alone, _ = timed(study, seeds, home / "one", 1, say)
         many, own = timed(study, seeds, home / "all", len(usable_cores()), say)
-        add(
+        figures.add(
             f"{len(usable_cores())} processes / one, {arms * seeds} runs",
             f"{alone / many:.2f} times",
             "1.8 times on two cores",
         )
         around = 1 - own / (many * len(usable_cores()))
-        add(
+        figures.add(
             f"time that is not a run's own, {arms * seeds} runs of {own / arms / seeds:.1f} s",
             f"{100 * around:.1f} %, starting the processes included",
             "2 %",
