@@ -141,7 +141,9 @@ class DeviceEngine:
         faults = counters.faults + int(broken.sum())
         if faults > self.job.restarts:
             world = int(np.flatnonzero(broken.any(-1))[0])
-            what = f"{self.job.env_id}: the physics of world {world} blew up"
+            what = (
+                f"{self.job.env_id}: the simulation of world {world} became non-finite"
+            )
             where = {"seed": int(group.seeds[row]), "world": world}
             return EnvironmentFault(what, where)
         stats = ended_episodes(result.finished, row)
@@ -184,7 +186,7 @@ class DeviceEngine:
                 if all(np.isfinite(returns).all() for returns, *_ in played.values()):
                     yield i, played
                 else:
-                    what = "the physics blew up in an evaluation"
+                    what = "the simulation became non-finite in an evaluation"
                     yield i, EnvironmentFault(f"{self.job.env_id}: {what}")
 
     def _evaluate_group(
