@@ -101,6 +101,7 @@ def told(events, learner: int) -> list:
 # --- learners do not meet ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @both
 def test_a_learner_whose_worlds_are_spoiled_stops_alone(trios, collect):
     """The worlds of learner 1 pay NaN and stand at 1e30: it diverges in its first update
@@ -123,6 +124,7 @@ def test_a_learner_whose_worlds_are_spoiled_stops_alone(trios, collect):
         assert len(told(spoiled, i)) == 3 + 2
 
 
+@pytest.mark.slow
 @both
 def test_permuting_arms_and_seeds_permutes_the_ends(trios, collect):
     """(arm, seed) pairs in every other order: the same bits in that order."""
@@ -137,6 +139,7 @@ def test_permuting_arms_and_seeds_permutes_the_ends(trios, collect):
             assert told(moved, place) == told(events, k)
 
 
+@pytest.mark.slow
 def test_the_arm_and_the_seed_both_count(trios):
     """The same seeds with the arms exchanged are other learners; each explores as widely
     as its own arm says."""
@@ -287,6 +290,7 @@ def test_a_vmapped_loop_would_be_found():
 # --- episodes ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @both
 def test_every_episode_begins_where_no_other_did(trios, collect):
     """Four updates of three learners, two worlds each, a time limit of five: as many

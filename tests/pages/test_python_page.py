@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from tests.small_models import own_folder
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["own_folder"]  # a fixture
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 

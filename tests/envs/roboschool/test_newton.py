@@ -26,6 +26,8 @@ from penfac.envs.roboschool.newton import (
 from penfac.envs.roboschool.registration import THRESHOLDS
 from penfac.envs.roboschool.task import make_task
 
+pytestmark = pytest.mark.slow
+
 V = 5  # degrees of freedom
 
 
@@ -150,9 +152,7 @@ def test_no_robot_has_more_contacts_than_are_solved_for(name):
     assert 0 < max(met) <= room
 
 
-@pytest.mark.parametrize(
-    "name", ["Hopper", pytest.param("Humanoid", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", ["Hopper", "Humanoid"])
 def test_no_solution_costs_more_than_mjx_s_own(name):
     """From 200 states that random actions lead to, MJX given all the rounds it wants."""
     task = make_task(name)
