@@ -10,7 +10,7 @@ from penfac.settings import presets
 from penfac.settings.declaration import declared
 
 DOCS = Path(__file__).parent
-PAGES = {  # whose settings a page explains
+PAGES = {  # page -> the algorithm whose settings it explains
     "penfac.md": "penfac",
     "online.md": "cacla",
     "ddpg.md": "ddpg",
@@ -20,12 +20,12 @@ PAGES = {  # whose settings a page explains
 
 
 def with_table(text: str, algo: str) -> str:
-    """The text of a page, its table of settings made anew."""
+    """Return the text of a page with a new table of settings."""
     return re.sub(r"\| setting \| meaning \|(.*\n\|)*.*", lambda _: table(algo), text)
 
 
 def table(algo: str) -> str:
-    """One row a setting: what it means, and its value in each preset on HalfCheetah."""
+    """Return a row per setting: its meaning, and its value in each preset on HalfCheetah."""
     names = presets.names(ALGORITHMS[algo].presets)
     lines = [
         f"| setting | meaning | {' | '.join(names)} |",

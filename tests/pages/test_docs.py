@@ -139,7 +139,7 @@ def rows(text: str, first: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("name", tables.PAGES)
 def test_the_table_of_settings_is_the_one_that_declarations_make(name):
-    """`make tables` makes it: every setting, what it means, its value in each preset."""
+    """`make tables` writes the table: each setting, its meaning, its value in each preset."""
     assert page(name) == tables.with_table(page(name), tables.PAGES[name])
 
 

@@ -1,4 +1,4 @@
-"""What every algorithm reads of a batch in the same way, and how it is cut into parts."""
+"""What all algorithms do with a batch: discounts, scaled rewards, minibatches."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ LARGEST_REWARD = 10.0  # in standard deviations of the return
 
 
 def discounts_of(batch: Transitions, numbers: Numbers) -> PerStep:
-    """How much the future behind each step counts."""
+    """Return the discount of each step: gamma, or 0 where the future does not count."""
     bootstrap = jnp.float32(numbers.time_limit.bootstrap)
     return discounts(batch.terminated, batch.truncated, numbers.gamma, bootstrap)
 
@@ -26,7 +26,7 @@ def discounts_of(batch: Transitions, numbers: Numbers) -> PerStep:
 
 
 def reward_scale(returned: Running, numbers: Numbers) -> Float[Array, ""]:
-    """The standard deviation of returns so far; 1 where they are not normalised."""
+    """The standard deviation of returns so far; 1 if returns are not normalised."""
     deviation = running_moments(returned)[1][0]
     return jnp.where(numbers.normalise_returns, deviation, 1.0)
 
@@ -36,7 +36,7 @@ def returns_seen(
 ) -> Running:
     """Add the returns of a batch, in the environment's units, to the statistics.
 
-    Before they are used: the first batch must not be fitted at its raw size.
+    This comes before their use, so that the first batch is scaled too.
     """
     scale = reward_scale(returned, numbers)
     discount = discounts_of(batch, numbers)
@@ -46,7 +46,7 @@ def returns_seen(
 
 
 def scaled_rewards(returned: Running, batch: Transitions, numbers: Numbers) -> PerStep:
-    """Rewards divided by the standard deviation of returns, none beyond 10."""
+    """Rewards divided by the standard deviation of returns, clipped at 10."""
     scaled = batch.reward / reward_scale(returned, numbers)
     scaled = jnp.clip(scaled, -LARGEST_REWARD, LARGEST_REWARD)
     return jnp.where(numbers.normalise_returns, scaled, batch.reward)
@@ -58,10 +58,10 @@ def scaled_rewards(returned: Running, batch: Transitions, numbers: Numbers) -> P
 def dealt(
     key: PRNGKeyArray, mask: Bool[Array, " N"], minibatches: int
 ) -> Int[Array, "K B"]:
-    """The rows of a batch in random order, dealt to minibatches one by one.
+    """Deal the rows of a batch to minibatches in random order.
 
-    Real steps go first, so that every minibatch has as many of them as any other, or one
-    less. N is a multiple of K: see `padded`.
+    Real steps go first, so the numbers of real steps in two minibatches differ by at
+    most one. N is a multiple of K: see `padded`.
     """
     draws = jax.random.uniform(key, mask.shape)
     order = jnp.argsort(jnp.where(mask, draws, draws + 1.0))
@@ -69,7 +69,8 @@ def dealt(
 
 
 def padded(rows: Any, minibatches: int) -> Any:
-    """As many rows as minibatches divide; those added are zeros, and so no steps."""
+    """Add zero rows, which are no steps, up to a multiple of the number of
+    minibatches."""
     missing = -len(jax.tree.leaves(rows)[0]) % minibatches
     return jax.tree.map(
         lambda x: jnp.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)), rows
@@ -77,7 +78,7 @@ def padded(rows: Any, minibatches: int) -> Any:
 
 
 def passed(step, carry, rows, mask, key: PRNGKeyArray, minibatches: int):
-    """One pass over a batch: `step(carry, rows)` for each of its minibatches."""
+    """Pass over a batch once: `step(carry, rows)` for each of its minibatches."""
     if minibatches == 1:
         return step(carry, rows)
     rows = padded(rows, minibatches)

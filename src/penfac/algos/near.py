@@ -1,7 +1,8 @@
-"""Of a function that is linear in tiles a step sees a few rows, and moves no other.
+"""Sparse updates of functions that are linear in tile features.
 
-Gradients are taken in those rows and added where they lie: a step costs as much as there
-are grids, however many tiles they have. Without tiles, all of this is the whole.
+A state has few active tiles. Gradients are computed for their rows and added there, so
+a step costs as much as there are grids, however many tiles they have. Without tiles the
+functions here work on the whole.
 """
 
 from typing import Any
@@ -21,7 +22,8 @@ Near = Any  # layers whose first matrix may be the rows that a state sees
 
 
 def near(layers: Any, obs: Obs, tiling: Tiling | None) -> Near:
-    """The layers, in place of the first matrix its rows [*b, tilings, k] that `obs` sees."""
+    """The layers, with the first matrix replaced by its rows [*b, tilings, k] for
+    `obs`."""
     if tiling is None or not layers:
         return layers
     (w, b), *rest = layers
@@ -29,7 +31,7 @@ def near(layers: Any, obs: Obs, tiling: Tiling | None) -> Near:
 
 
 def add_near(layers: Any, change: Any, obs: Obs, tiling: Tiling | None) -> Any:
-    """The layers, changed where `obs` sees them."""
+    """The layers, with a change added to the rows of `obs`."""
     if tiling is None or not layers:
         return optax.apply_updates(layers, change)
     (w, b), *rest = layers
@@ -39,20 +41,20 @@ def add_near(layers: Any, change: Any, obs: Obs, tiling: Tiling | None) -> Any:
 
 
 def everywhere(gradient: Any, layers: Any, obs: Obs, tiling: Tiling | None) -> Any:
-    """A gradient in what is near `obs` as one in all of the layers."""
+    """Expand a gradient in the rows of `obs` to one in all of the layers."""
     nothing = jax.tree.map(jnp.zeros_like, layers)
     return add_near(nothing, gradient, obs, tiling)
 
 
 def axes_near(layers: Layers, tiling: Tiling | None) -> Any:
-    """Which arrays of what is near a batch have one row a state: for `vmap`."""
+    """The arrays that have one row per state, as axes for `vmap`."""
     if tiling is None:
         return None
     return [(0, None), *((None, None) for _ in layers[1:])]
 
 
 def sum_near(each: Any, weight: Float[Array, " N"], tiling: Tiling | None) -> Any:
-    """The weighted sum of gradients, one a state; of the rows near it, each its own."""
+    """The weighted sum of gradients, one per state; each is added to its own rows."""
     total = jax.tree.map(lambda g: jnp.tensordot(weight, g, axes=1), each)
     if tiling is None:
         return total

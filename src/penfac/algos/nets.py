@@ -1,4 +1,4 @@
-"""Plain multilayer perceptrons: a list of (W, b) pairs, no framework."""
+"""Multilayer perceptrons: a list of (W, b) pairs."""
 
 from itertools import pairwise
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float, PRNGKeyArray
 
-# sizes differ from layer to layer: `_` names none, so that no two are held equal
+# sizes differ from layer to layer, so `_` names none
 Layers = list[tuple[Float[Array, "_ _"], Float[Array, " _"]]]
 
 ACTIVATIONS = {
@@ -23,12 +23,12 @@ NEARLY_0 = 3e-3  # bound of the weights of DDPG's last layers in OpenAI's baseli
 def init_layers(
     key: PRNGKeyArray, sizes: tuple[int, ...], init: str, output_gain: float
 ) -> Layers:
-    """Fresh weights for the given layer sizes, input and output included.
+    """Initial weights for the given layer sizes, input and output included.
 
     `small` is the authors' N(0, 0.01^2) for all weights and biases. `orthogonal` keeps
-    the scale of activations and starts the last layer at `output_gain`. `uniform` is
-    within 1 / sqrt(fan in), biases too: what PyTorch's users have. `baselines` is
-    orthogonal up to the last layer, which is uniform within 0.003  (D33).
+    the scale of activations and scales the last layer by `output_gain`. `uniform` is
+    within 1 / sqrt(fan in), biases too, as in PyTorch. `baselines` is orthogonal,
+    except for the last layer, which is uniform within 0.003  (D33).
     """
     keys = jax.random.split(key, 2 * (len(sizes) - 1))
     layers = []
@@ -55,7 +55,7 @@ def init_layers(
 
 
 def mlp(layers: Layers, x: Float[Array, "*b i"], activation: str) -> Array:
-    """Hidden layers with `activation`, the last one linear."""
+    """Hidden layers with `activation`, then a linear layer."""
     act = ACTIVATIONS[activation]
     for w, b in layers[:-1]:
         x = act(x @ w + b)

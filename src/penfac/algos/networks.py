@@ -1,4 +1,4 @@
-"""What every algorithm builds its actor and critic from, and how a state enters them."""
+"""How actors and critics are built, and how observations are normalised for them."""
 
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ Scalar = Float[Array, ""]
 
 
 class Actor(NamedTuple):
-    """mu_theta. scale and shift belong to batch norm and stay 1 and 0 without it."""
+    """mu_theta. Without batch norm, scale and shift stay 1 and 0."""
 
     scale: Float[Array, " n"]
     shift: Float[Array, " n"]
@@ -53,7 +53,7 @@ def init_actor(key: PRNGKeyArray, plan: Plan) -> Actor:
 
 
 def running_inputs(observed: Running, on: Bool[Array, ""], clip: Scalar) -> Inputs:
-    """The running normaliser, or the raw observation where it is off."""
+    """Normalise by running statistics, or return the raw observation if this is off."""
     mean, std = running_moments(observed)
     return Inputs(
         jnp.where(on, mean, 0), jnp.where(on, std, 1), jnp.where(on, clip, jnp.inf)
@@ -61,7 +61,7 @@ def running_inputs(observed: Running, on: Bool[Array, ""], clip: Scalar) -> Inpu
 
 
 def batch_norm_inputs(moments, otherwise: Inputs, on: Bool[Array, ""]) -> Inputs:
-    """Batch norm with the given (mean, variance), where it is on."""
+    """Apply batch norm with the given (mean, variance), if it is on."""
     mean, variance = moments
     return Inputs(
         jnp.where(on, mean, otherwise.mean),
@@ -73,7 +73,7 @@ def batch_norm_inputs(moments, otherwise: Inputs, on: Bool[Array, ""]) -> Inputs
 def actor_inputs(
     observed: Running, batch_stats: BatchStats, plan: Plan, numbers: Numbers
 ) -> Inputs:
-    """What acting sees: running statistics always."""
+    """Normalise as acting does: always by running statistics."""
     inputs = running_inputs(observed, numbers.normalise_actor.running, numbers.obs_clip)
     if plan.batch_norm:
         moments = batch_stats_moments(batch_stats)
@@ -93,12 +93,12 @@ def actor_mean(
 
 
 def value(critic: Layers, x: Float[Array, "*b n"], plan: Plan) -> Float[Array, " *b"]:
-    """V(s), on observations that are normalised already."""
+    """V(s) of normalised observations."""
     return mlp(critic, x, plan.activation)[..., 0]
 
 
 def only_with_batch_norm(grad: Actor, on: Bool[Array, ""]) -> Actor:
-    """scale and shift stay where they are when this learner has no batch norm."""
+    """Keep scale and shift constant for a learner without batch norm."""
     return grad._replace(
         scale=jnp.where(on, grad.scale, 0), shift=jnp.where(on, grad.shift, 0)
     )
@@ -110,8 +110,8 @@ def adam(lr: Scalar, b1: Scalar, b2: Scalar, eps: Scalar | float = 1e-8):
 
 
 def all_finite(tree) -> Bool[Array, ""]:
-    """One flag for a whole tree: the divergence guard. One reduction of all numbers: one
-    for each of eighty small arrays takes much longer."""
+    """Whether all numbers of a tree are finite, by one reduction: eighty small
+    reductions would take much longer."""
     numbers = [
         x for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating)
     ]

@@ -1,4 +1,5 @@
-"""A ring of transitions that a learner carries with it, sampled inside the program."""
+"""A replay as a ring of transitions in the learner's state, sampled inside the
+program."""
 
 from typing import NamedTuple
 
@@ -26,10 +27,10 @@ class ReplayRows(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """The newest C of `total` steps; step k lies in row k modulo C.
+    """The newest C of `total` steps; step k is in row k modulo C.
 
-    `end` and `ended` repeat the newest row: reading it from a ring that is about to be
-    overwritten would cost a copy of the ring.
+    `end` and `ended` repeat the newest row: reading it from the ring before it is
+    overwritten would copy the ring.
     """
 
     rows: ReplayRows
@@ -39,7 +40,7 @@ class Replay(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """Sampled steps, each with the rewards and discounts of the n from it on."""
+    """Sampled steps, with the rewards and discounts of the next n steps."""
 
     obs: Float[Array, "B n"]
     action: Float[Array, "B m"]
@@ -50,7 +51,7 @@ class Windows(NamedTuple):
 
 
 def replay_init(capacity: int, obs_dim: int, action_dim: int) -> Replay:
-    def flags():  # each its own buffer: they are overwritten in place
+    def flags():  # separate buffers, because they are overwritten in place
         return jnp.zeros(capacity, bool)
 
     rows = ReplayRows(
@@ -61,15 +62,15 @@ def replay_init(capacity: int, obs_dim: int, action_dim: int) -> Replay:
 
 
 def append(replay: Replay, batch: Transitions, one_world: bool) -> Replay:
-    """Store the real steps of a batch, over the oldest ones.
+    """Store the real steps of a batch in place of the oldest.
 
-    Inside a batch `last` says where a row of steps ends. With one world the next batch
-    goes on where this one stopped, unless its first state says otherwise.
+    Inside a batch `last` ends a row of steps. With one world the next batch continues
+    the row, unless its first state differs.
     """
     rows, total, end, ended = replay
     capacity, steps = len(rows.reward), jnp.sum(batch.mask, dtype=jnp.int32)
     number = jnp.cumsum(batch.mask) - 1
-    # of a batch longer than the ring the newest steps stay; the others go nowhere
+    # if the batch is longer than the ring, store its newest steps only
     stays = batch.mask & (number >= steps - capacity)
     place = jnp.where(stays, (total + number) % capacity, capacity)
     first = batch.obs[jnp.argmax(batch.mask)]
@@ -100,7 +101,7 @@ def sample(
     gamma: Float[Array, ""],
     bootstrap: Float[Array, ""],
 ) -> Windows:
-    """Steps drawn uniformly with replacement, and what followed them."""
+    """Draw steps uniformly with replacement, with the steps that follow."""
     rows, capacity = replay.rows, len(replay.rows.reward)
     filled = jnp.clip(replay.total, 1, capacity)
     index = jax.random.randint(key, (size,), 0, filled)
