@@ -54,7 +54,7 @@ def run_tasks(
                 yield name, code
     finally:
         for worker in workers:
-            worker.process.terminate()  # they save and leave
+            worker.process.terminate()  # it saves and ends
             worker.pipe.close()
         for worker in workers:
             worker.process.join()
@@ -64,9 +64,8 @@ class Worker:
     """A process on a core, and its task."""
 
     def __init__(self, core: int):
-        context = multiprocessing.get_context(
-            "spawn"
-        )  # a fork would copy JAX's threads
+        # a fork would copy JAX's threads
+        context = multiprocessing.get_context("spawn")
         self.core, self.task = core, None
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(core, theirs))

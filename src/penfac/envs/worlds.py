@@ -1,7 +1,7 @@
 """Many worlds of one environment, stepped together and reset one by one.
 
-Whoever plays sees no difference between Gymnasium environments in a loop and a task
-whose worlds are rows of arrays in C threads.
+The interface is the same for Gymnasium environments in a loop and for a task whose worlds
+are rows of arrays in C threads.
 """
 
 import contextlib
@@ -21,14 +21,16 @@ from penfac.types import EnvSpec
 
 
 class Stepped(NamedTuple):
-    """What one step of k worlds gave."""
+    """The result of one step of k worlds."""
 
     obs: np.ndarray  # [k, n] float32, never that after a reset
     reward: np.ndarray  # [k]
     terminated: np.ndarray  # [k]
     truncated: np.ndarray  # [k]
-    terms: dict[str, np.ndarray]  # [k] each: the parts of the reward, where it says
-    faults: dict[int, EnvironmentFault]  # by place in the call: these rows are no data
+    terms: dict[str, np.ndarray]  # [k] each: the named parts of the reward
+    faults: dict[
+        int, EnvironmentFault
+    ]  # by position in the call: these rows are no data
 
 
 class Worlds(Protocol):
@@ -58,7 +60,7 @@ class Worlds(Protocol):
 def open_worlds(
     env_id: str, options: EnvOptions, count: int, watch: Watch | None = None
 ) -> Worlds:
-    """Worlds by id; nothing but their speed depends on which kind they are."""
+    """Open worlds by id; the kinds of worlds differ in speed only."""
     name = env_id.rpartition(":")[2]
     if name in IDS and options.kwargs.keys() <= {"rules"}:
         return RoboschoolWorlds(env_id, options, count, watch or Watch())
@@ -109,8 +111,10 @@ class GymWorlds:
         return Stepped(obs, reward, terminated, truncated, terms, faults)
 
     def replace(self, w: int) -> None:
-        """Whatever is wrong with this world, the next is a new one."""
-        with contextlib.suppress(EnvironmentFault):  # it is broken: that is why it goes
+        """Close a broken world and open a new one in its place."""
+        with contextlib.suppress(
+            EnvironmentFault
+        ):  # closing a broken world may fail too
             self.worlds[w].close()
         self.worlds[w] = self.open_one()
 
@@ -187,7 +191,7 @@ class RoboschoolWorlds:
         )  # fmt: skip
 
     def replace(self, w: int) -> None:
-        """A reset leaves nothing of what was."""
+        """Nothing to do: a reset replaces the whole state."""
 
     def grow(self, count: int) -> None:
         if count > self.count:

@@ -27,7 +27,7 @@ WORTH_THREADS = 100  # degrees of freedom; fewer are done before a thread has wo
 
 
 class WorldStates(NamedTuple):
-    """All there is of W worlds."""
+    """The complete states of W worlds."""
 
     physics: np.ndarray  # [W, 1 + nq + nv] time, qpos, qvel
     sensors: np.ndarray  # [W, ns]

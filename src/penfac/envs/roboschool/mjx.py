@@ -37,7 +37,7 @@ ROUNDS = {"pyramidal": 6, "elliptic": 10}
 
 
 class MjxState(NamedTuple):
-    """All there is of one world."""
+    """The complete state of one world."""
 
     qpos: Array
     qvel: Array
@@ -81,7 +81,7 @@ SUMMARY = "the Roboschool task on MJX"
 
 
 class Motion(NamedTuple):
-    """What a sub-step leaves to the next."""
+    """What a sub-step passes to the next."""
 
     qpos: Array
     qvel: Array

@@ -21,7 +21,7 @@ TARGET = 1000.0  # m ahead, on the x axis
 
 @dataclasses.dataclass(frozen=True)
 class Walk:
-    """What differs between walkers."""
+    """The numbers in which the walkers' tasks differ."""
 
     alive: float  # paid each step
     lowest: float  # m: the torso's centre must be above
