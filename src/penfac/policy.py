@@ -47,7 +47,6 @@ class Tiling(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of features."""
         return min(self.tilings * self.cells, self.memory)
 
 
@@ -115,7 +114,7 @@ def mean_action(weights: PolicyWeights, obs: np.ndarray) -> np.ndarray:
     w = weights
     act, ((matrix, bias), *rest) = ACTIVATIONS[w.activation], w.layers
     if w.tiling is not None:
-        x = matrix[tile_indices(obs, w.tiling)].sum(axis=-2) + bias
+        x = matrix[tile_indices(obs, w.tiling)].sum(axis=-2)
     else:
         x = obs - w.mean  # a fresh array: what follows may work in place
         x /= w.std
@@ -125,7 +124,7 @@ def mean_action(weights: PolicyWeights, obs: np.ndarray) -> np.ndarray:
             x *= w.scale
             x += w.shift
         x = x.dot(matrix)  # as @, at half its cost for one state
-        x += bias
+    x += bias
     for matrix, bias in rest:
         x = act(x).dot(matrix)
         x += bias
@@ -152,11 +151,9 @@ class ActionScale:
         a = action.astype(np.float64)
         if clip and not inside:
             between(a, -1.0, 1.0)
-        low, high = self.ends
-        below = 1.0 - a  # (low (1 - a) + high (1 + a)) / 2, in place
-        below *= low
+        below = (1.0 - a) * self.ends[0]  # (low (1 - a) + high (1 + a)) / 2, in place
         a += 1.0
-        a *= high
+        a *= self.ends[1]
         a += below
         a *= 0.5
         out = a.astype(self.low.dtype)
@@ -185,9 +182,8 @@ class Policy:
         if rows.shape[-1:] != (n,):
             rows = rows.reshape(-1) if rows.size == n else rows.reshape(len(rows), -1)
         if rows.shape[-1] != n:
-            raise ValueError(
-                f"observation of shape {np.shape(obs)}: must hold {n} numbers"
-            )
+            shape = np.shape(obs)
+            raise ValueError(f"observation of shape {shape}: must hold {n} numbers")
         # first a sum of squares, at a third of the cost: finite for all but huge states
         if not math.isfinite(np.vdot(rows, rows)) and not np.isfinite(rows).all():
             raise ValueError("observation: must be finite, has a NaN or an infinity")
