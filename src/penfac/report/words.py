@@ -30,16 +30,8 @@ SETTINGS_NOTE = (
     "in the first environment."
 )
 SCORE_HEAD = [
-    "Arm",
-    "n",
-    "Mean",
-    "Std",
-    "Stderr",
-    "IQM",
-    "95 % interval",
-    "Worst",
-    "Best",
-]
+    "Arm", "n", "Mean", "Std", "Stderr", "IQM", "95 % interval", "Worst", "Best"
+]  # fmt: skip
 FOLDED = {  # groups of settings that are folded away, and their titles
     "some": "Settings that only some arms have",
     "same": "Settings that are the same in every arm",

@@ -230,7 +230,8 @@ def parse_claim(study: str, block: dict[str, Any]) -> Claim:
             raise ConfigError(
                 f"{study}: changes = {pair!r}: must be pairs of environments"
             )
-    return Claim(**values | {"changes": pairs})
+    values["changes"] = pairs
+    return Claim(**values)
 
 
 def word_list(study: str, key: str, value: Any) -> tuple[str, ...]:
@@ -267,6 +268,8 @@ def of_table(table: dict[str, Any]) -> Study:
 
 
 def claim_from_json(block: dict[str, Any]) -> Claim:
-    lists = {key: tuple(block.get(key, ())) for key in ("compare", "envs", "needs")}
-    pairs = tuple((first, second) for first, second in block.get("changes", ()))
-    return Claim(**(block | lists | {"changes": pairs}))
+    values: dict[str, Any] = dict(block)
+    for key in ("compare", "envs", "needs"):
+        values[key] = tuple(block.get(key, ()))
+    values["changes"] = tuple((first, then) for first, then in block.get("changes", ()))
+    return Claim(**values)
