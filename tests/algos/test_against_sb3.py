@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from penfac.algos import ddpg, ppo
+from penfac.algos import ddpg, ddpg_learner, ppo, ppo_epochs
 from penfac.algos.base import Moment
 from penfac.algos.replay import append
 from penfac.core.returns import discounts, lambda_advantages, td_errors
@@ -173,7 +173,7 @@ def test_the_ppo_loss_and_its_gradient(standardise, spec, make_batch):
         model.policy.log_std.copy_(tensor(networks.log_sigma))
 
     grad, report = jax.jit(jax.grad(
-        lambda n: ppo.surrogate_loss(n, made, numbers.clip, now.sigma, plan, numbers),
+        lambda n: ppo_epochs.surrogate_loss(n, made, numbers.clip, now.sigma, plan, numbers),
         has_aux=True,
     ))(networks)  # fmt: skip
     values, log_prob, entropy = model.policy.evaluate_actions(
@@ -216,7 +216,7 @@ def test_a_whole_ppo_update(spec, make_batch):
     batch = whole(make_batch)
     now = Moment(jax.random.key(0), jnp.float32(0), jnp.float32(1))
     _, data = samples_of(state, batch, plan, numbers, now)
-    orders = [ppo.shuffled(k, 64, 4) for k in jax.random.split(now.key, 2)]
+    orders = [ppo_epochs.shuffled(k, 64, 4) for k in jax.random.split(now.key, 2)]
     epochs = iter(orders)
 
     def get(batch_size):
@@ -308,12 +308,12 @@ def test_gradient_steps_of_sb3(kind, spec, batch):
     for group in model.critic.optimizer.param_groups:
         group["eps"] = 2e-8
     normal = jax.random.normal
-    learn = jax.jit(ddpg.learn, static_argnums=4)
+    learn = jax.jit(ddpg_learner.learn, static_argnums=4)
     said, least = quiet(model), []
     for k in range(4):
         key = jax.random.key(100 + k)
         sample_key, smooth_key = jax.random.split(key)
-        rows = jax.jit(ddpg.minibatch, static_argnums=2)(
+        rows = jax.jit(ddpg_learner.minibatch, static_argnums=2)(
             replay, sample_key, plan, numbers
         )
         data = theirs(rows)
@@ -359,12 +359,14 @@ def test_the_target_and_the_actors_gradient(kind, spec, batch):
     """R + gamma min Q'(s', clipped mu'(s') + noise), and -grad of mean Q_1(s, mu(s))."""
     cfg, plan, numbers, learner, replay, observed, model = ddpg_pair(kind, spec, batch)
     key = jax.random.key(3)
-    rows = ddpg.minibatch(replay, key, plan, numbers)
+    rows = ddpg_learner.minibatch(replay, key, plan, numbers)
     data = theirs(rows)
-    off = ddpg.running_inputs(
+    off = ddpg_learner.running_inputs(
         observed, numbers.normalise_critic.running, numbers.obs_clip
     )
-    ours = ddpg.critic_target(learner.target, rows, observed, off, key, plan, numbers)
+    ours = ddpg_learner.critic_target(
+        learner.target, rows, observed, off, key, plan, numbers
+    )
     noise = tensor(cfg.target_noise * np.asarray(jax.random.normal(key, (B, M))))
     with th.no_grad():
         action = model.actor_target(data.next_observations) + noise.clamp(-0.5, 0.5)
@@ -375,8 +377,8 @@ def test_the_target_and_the_actors_gradient(kind, spec, batch):
 
     def loss(actor):
         action = ddpg.actor_mean(actor, rows.obs, off, plan)
-        q = ddpg.q_values(learner.online.critics, rows.obs, action, off, plan)
-        return ddpg.dpg_loss(q[0])
+        q = ddpg_learner.q_values(learner.online.critics, rows.obs, action, off, plan)
+        return ddpg_learner.dpg_loss(q[0])
 
     grad = jax.jit(jax.grad(loss))(learner.online.actor)
     value = -model.critic.q1_forward(

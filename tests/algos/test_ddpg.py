@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import oracles
-from penfac.algos import ddpg
+from penfac.algos import ddpg, ddpg_learner
 from penfac.algos.base import Moment
 from penfac.algos.numbers import Numbers, Plan
 from penfac.algos.replay import append
@@ -36,10 +36,10 @@ SMALL = {
 }
 TWO = {"critics": 2, "target_noise": 0.5, "target_noise_clip": 0.3}
 
-learn = jax.jit(ddpg.learn, static_argnums=4)
+learn = jax.jit(ddpg_learner.learn, static_argnums=4)
 update = jax.jit(ddpg.update, static_argnums=2)
 mu = jax.jit(ddpg.mu, static_argnums=2)
-minibatch = jax.jit(ddpg.minibatch, static_argnums=2)
+minibatch = jax.jit(ddpg_learner.minibatch, static_argnums=2)
 
 
 class Made(NamedTuple):
@@ -280,10 +280,10 @@ def test_the_smoothed_action_stays_within_its_limit_and_the_box(make, batch, key
     rows64 = jax.tree.map(lambda x: np.asarray(x, float), rows)
     ahead = [by_hand.q(c, rows64.next_obs, pushed)[0] for c in by_hand.critics]
     expected = rows64.reward + rows64.discount * np.minimum(*ahead)
-    inputs = ddpg.running_inputs(
+    inputs = ddpg_learner.running_inputs(
         observed, made.numbers.normalise_critic.running, jnp.float32(5)
     )
-    target = ddpg.critic_target(
+    target = ddpg_learner.critic_target(
         made.state.learner.target, rows, observed, inputs, key, made.plan, made.numbers
     )
     np.testing.assert_allclose(target, expected, rtol=1e-4, atol=1e-5)
@@ -316,10 +316,10 @@ def test_the_actor_climbs_the_first_critic_alone(make, batch):
     """Another second critic: the same actor, bit for bit; another first one: not."""
     made = make(**TWO)
     _, observed = stored(made, batch)
-    off = ddpg.running_inputs(
+    off = ddpg_learner.running_inputs(
         observed, made.numbers.normalise_critic.running, jnp.float32(5)
     )
-    improve = jax.jit(partial(ddpg.improve_actor, plan=made.plan))
+    improve = jax.jit(partial(ddpg_learner.improve_actor, plan=made.plan))
     learner, obs = made.state.learner, batch.obs[:B]
 
     def actor_with(shift):
@@ -499,7 +499,7 @@ def test_learning_with_batch_norm_sees_the_minibatch(make, batch):
     moving all of its states by a constant changes nothing for the actor."""
     made = make(normalise_actor="batch-norm", critic_hidden=(7,))
     _, observed = stored(made, batch)
-    off = ddpg.running_inputs(
+    off = ddpg_learner.running_inputs(
         observed, made.numbers.normalise_critic.running, jnp.float32(5)
     )
     learner, obs = made.state.learner, batch.obs[:B]
@@ -508,7 +508,7 @@ def test_learning_with_batch_norm_sees_the_minibatch(make, batch):
     w, b = critics[0]
     critics = [(w.at[:, :N].set(0.0), b), *critics[1:]]
     learner = learner._replace(online=learner.online._replace(critics=critics))
-    improve = jax.jit(partial(ddpg.improve_actor, plan=made.plan))
+    improve = jax.jit(partial(ddpg_learner.improve_actor, plan=made.plan))
     here, _ = improve(learner, obs, observed, off, numbers=made.numbers)
     there, _ = improve(learner, obs + 4.0, observed, off, numbers=made.numbers)
     close(here.online.actor, there.online.actor, atol=1e-4)

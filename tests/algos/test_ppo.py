@@ -9,7 +9,7 @@ import optax
 import pytest
 
 import oracles
-from penfac.algos import ppo
+from penfac.algos import ppo, ppo_epochs
 from penfac.algos.base import Moment
 from penfac.algos.numbers import Numbers, Plan
 from penfac.policy import mean_action
@@ -200,7 +200,7 @@ def test_the_value_term_of_authors_is_that_of_openai(env, make, batch):
     moved = made.state.networks._replace(
         critic=jax.tree.map(lambda x: x + 0.2, made.state.networks.critic)
     )
-    loss, parts = ppo.surrogate_loss(
+    loss, parts = ppo_epochs.surrogate_loss(
         moved, samples, made.numbers.clip, jnp.float32(0.4), made.plan, made.numbers
     )
     v, v_old, target = value_of(moved.critic, batch.obs), samples.v, samples.target
@@ -237,10 +237,10 @@ def test_epochs_and_minibatches_are_a_loop(settings, make, batch):
 @pytest.mark.parametrize(("rows", "parts"), [(48, 4), (30, 5), (7, 1), (8, 8)])
 def test_every_row_is_used_once_an_epoch(rows, parts, key):
     """Minibatches are a partition, in another order with another key."""
-    order = np.asarray(ppo.shuffled(key, rows, parts))
+    order = np.asarray(ppo_epochs.shuffled(key, rows, parts))
     assert order.shape == (parts, rows // parts)
     assert sorted(order.ravel().tolist()) == list(range(rows))
-    other = np.asarray(ppo.shuffled(jax.random.key(1), rows, parts))
+    other = np.asarray(ppo_epochs.shuffled(jax.random.key(1), rows, parts))
     assert np.any(order != other)
 
 

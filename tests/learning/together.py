@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from penfac.algos import ALGORITHMS, ddpg, online
+from penfac.algos import ALGORITHMS, ddpg, ddpg_learner, online_critics
 from penfac.algos.base import Algorithm
 from penfac.algos.nets import mlp
 from penfac.algos.networks import running_inputs, value
@@ -50,14 +50,14 @@ class Learner(NamedTuple):
         x = normalise(s, *inputs)
         if replays:
             critics = state.learner.online.critics
-            found = ddpg.q_values(critics, s, mu, inputs, plan)
+            found = ddpg_learner.q_values(critics, s, mu, inputs, plan)
         elif self.algo.config is not online.Config:
             found = value(state.networks.critic, x, plan)
         elif plan.q == "network":
             both = jnp.concatenate([x, mu], axis=-1)
             found = mlp(state.critic, both, plan.activation)[..., 0]
         else:
-            found = online.through(state.critic, s, inputs, plan)[..., 0]
+            found = online_critics.through(state.critic, s, inputs, plan)[..., 0]
         return np.asarray(found)
 
 

@@ -18,18 +18,25 @@ from jaxtyping import Bool, Float, PRNGKeyArray
 
 from penfac.algos.base import Algorithm, Moment
 from penfac.algos.batch import discounts_of, padded, returns_seen, scaled_rewards
-from penfac.algos.nets import Layers, init_layers
+from penfac.algos.nets import init_layers
 from penfac.algos.networks import (
     Actor,
     Inputs,
     actor_mean,
-    adam,
     all_finite,
     init_actor,
     running_inputs,
     value,
 )
 from penfac.algos.numbers import Numbers, Plan
+from penfac.algos.ppo_epochs import (
+    Networks,
+    Samples,
+    fit_networks,
+    mean_of,
+    optimiser,
+    sigma_of,
+)
 from penfac.core.critic import explained_variance
 from penfac.core.noise import Exploration, annealed
 from penfac.core.normalise import (
@@ -40,27 +47,13 @@ from penfac.core.normalise import (
 )
 from penfac.core.ppo import (
     adapt_step_size,
-    approximate_kl,
-    clip_fraction,
-    clipped_surrogate,
-    clipped_value_loss,
-    entropy,
     log_likelihood,
-    standardised,
 )
 from penfac.core.returns import lambda_advantages, td_errors
 from penfac.settings.ppo import Config
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]
-
-
-class Networks(NamedTuple):
-    """What Adam moves; the critic has a trunk of its own  (D31)."""
-
-    actor: Actor
-    log_sigma: Float[Array, " m"]
-    critic: Layers
 
 
 class State(NamedTuple):
@@ -87,18 +80,6 @@ class Metrics(NamedTuple):
     finite: Bool[Array, ""]
 
 
-class Samples(NamedTuple):
-    """What a minibatch is drawn from; nothing in it moves during an update."""
-
-    x: Float[Array, "N n"]  # normalised observations
-    action: Float[Array, "N m"]
-    advantage: Float[Array, " N"]
-    target: Float[Array, " N"]
-    v: Float[Array, " N"]
-    log_likelihood: Float[Array, " N"]
-    mask: Bool[Array, " N"]
-
-
 def init(key: PRNGKeyArray, plan: Plan, numbers: Numbers) -> State:
     actor_key, critic_key = jax.random.split(key)
     sizes = (plan.obs_dim, *plan.critic_hidden, 1)
@@ -114,12 +95,6 @@ def init(key: PRNGKeyArray, plan: Plan, numbers: Numbers) -> State:
         observed=running_init(plan.obs_dim),
         returned=running_init(1),
     )
-
-
-def optimiser(numbers: Numbers) -> optax.GradientTransformation:
-    """Adam with a step of 1: what it gives is scaled by this update's step size."""
-    steps = (numbers.adam_b1, numbers.adam_b2, numbers.adam_eps)
-    return adam(jnp.ones(()), *steps)
 
 
 def inputs_of(state: State, numbers: Numbers) -> Inputs:
@@ -148,11 +123,6 @@ def sigma(
     return sigma_of(state.networks.log_sigma, configured, numbers)
 
 
-def sigma_of(log_sigma: Float[Array, " m"], configured: Any, numbers: Numbers):
-    """The learned deviation, or the annealed one if the config asks for it."""
-    return jnp.where(jnp.isinf(numbers.sigma_end), jnp.exp(log_sigma), configured)
-
-
 # --- one update -----------------------------------------------------------------------
 
 
@@ -169,29 +139,14 @@ def update(
     lr = lr * state.step_factor
     clip, lr = jnp.asarray(clip), jnp.asarray(lr)
 
-    def step(carry, minibatch):
-        networks, opt = carry
-        part = jax.tree.map(lambda x: x[minibatch], samples)
-        grad, report = jax.grad(surrogate_loss, has_aux=True)(
-            networks, part, clip, now.sigma, plan, numbers
-        )
-        grad = clip_by_norm(grad, numbers.max_grad_norm)
-        change, opt = optimiser(numbers).update(grad, opt)
-        change = jax.tree.map(lambda c: lr * c, change)
-        return (optax.apply_updates(networks, change), opt), report
-
-    def epoch(carry, key):
-        order = shuffled(key, len(samples.mask), plan.minibatches)
-        return jax.lax.scan(step, carry, order)
-
-    keys = jax.random.split(now.key, plan.epochs)
-    (networks, opt), reports = jax.lax.scan(epoch, (state.networks, state.opt), keys)
+    networks, opt, reports = fit_networks(
+        state.networks, state.opt, samples, now.key, clip, lr, now.sigma, plan, numbers
+    )
     final = jnp.mean(reports[-1], axis=0)  # of the last epoch
     adapted = adapt_step_size(state.step_factor, final[3], numbers.kl_target)
     following = jnp.isfinite(numbers.kl_target)
-    moved: Any = networks
     new = State(
-        networks=moved,
+        networks=networks,
         opt=opt,
         step_factor=jnp.where(following, adapted, state.step_factor),
         observed=running_update(state.observed, batch.obs, batch.mask),
@@ -234,55 +189,6 @@ def prepare(
     mean = mean_of(state.networks.actor, x, plan)
     old = log_likelihood(batch.action, mean, old_sigma)
     return Samples(x, batch.action, advantage, v + advantage, v, old, batch.mask)
-
-
-def mean_of(actor: Actor, x: Float[Array, "N n"], plan: Plan) -> Float[Array, "N m"]:
-    """mu(s) from an observation that is normalised already."""
-    n = plan.obs_dim
-    plain = Inputs(jnp.zeros(n), jnp.ones(n), jnp.float32(jnp.inf))
-    return actor_mean(actor, x, plain, plan)
-
-
-def surrogate_loss(
-    networks: Networks,
-    part: Samples,
-    clip: Scalar,
-    configured: Scalar,
-    plan: Plan,
-    numbers: Numbers,
-) -> tuple[Scalar, Float[Array, "5"]]:
-    """What one step of Adam descends; and its parts, the divergence and clip fraction."""
-    deviation = sigma_of(networks.log_sigma, configured, numbers)
-    new = log_likelihood(part.action, mean_of(networks.actor, part.x, plan), deviation)
-    log_ratio = jnp.where(part.mask, new - part.log_likelihood, 0)
-    ratio = jnp.exp(log_ratio)
-    advantage = jnp.where(
-        numbers.normalise_advantage,
-        standardised(part.advantage, part.mask),
-        part.advantage,
-    )
-    policy_loss = -clipped_surrogate(ratio, advantage, clip, part.mask)
-    v = value(networks.critic, part.x, plan)
-    near = jnp.where(numbers.clip_value, clip, jnp.inf)
-    value_loss = clipped_value_loss(v, part.v, part.target, near, part.mask)
-    policy_entropy = entropy(deviation)
-    loss = policy_loss + 2 * numbers.value_weight * value_loss
-    loss = loss - numbers.entropy_weight * policy_entropy
-    kl = approximate_kl(log_ratio, part.mask)
-    fraction = clip_fraction(ratio, clip, part.mask)
-    return loss, jnp.stack([policy_loss, value_loss, policy_entropy, kl, fraction])
-
-
-def shuffled(key: PRNGKeyArray, rows: int, minibatches: int) -> Array:
-    """Every row once, in random order, as [minibatches, size]."""
-    return jax.random.permutation(key, rows).reshape(minibatches, -1)
-
-
-def clip_by_norm(grad: Any, most: Scalar) -> Any:
-    """The gradient of all networks together, no longer than `most`."""
-    norm = optax.tree.norm(grad)
-    factor = jnp.minimum(1.0, most / (norm + 1e-6))
-    return jax.tree.map(lambda g: factor * g, grad)
 
 
 def exploration(cfg: Config) -> Exploration:
