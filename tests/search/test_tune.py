@@ -58,6 +58,26 @@ def drawn(algo, name: str = "default", count: int = 40, seed: int = 0) -> list:
 # --- drawing --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ("lam = [0.5, 1.5]", "lam = 1.5: must be at least 0 and at most 1"),
+        ("lam = { uniform = [0.5, 2] }", "lam = 2.0: must be"),
+        ("actor_update = ['cac', 'cad']", "actor_update = cad: must be one of"),
+        ("actor_steps = [5, 0.5]", "actor_steps = 0.5: must be"),
+    ],
+)
+def test_a_space_is_held_to_the_types_and_ranges_of_its_settings(
+    values, told, tmp_path
+):
+    """Before anything is drawn, in one line that names the file."""
+    file = tmp_path / "space.toml"
+    file.write_text(values)
+    with pytest.raises(ConfigError) as refused:
+        space.space(ALGORITHMS["penfac"], str(file))
+    assert str(refused.value).startswith(f"--space {file}: {told}")
+
+
 @EACH
 def test_draws(algo):
     """The base first, all different, the same again for a seed, others for another."""
@@ -164,7 +184,7 @@ def test_draws_that_do_not_go_together_are_left_out(tmp_path):
     assert {(c.beta_min, c.beta_max) for c in configs} == {
         (0.01, 20.0), (0.01, 1.0), (5.0, 20.0),
     }  # fmt: skip
-    with pytest.raises(ConfigError, match="holds 3 different"):
+    with pytest.raises(ConfigError, match="at most 3"):
         drawn(ALGORITHMS["penfac"], str(file), count=4)
 
 

@@ -11,7 +11,7 @@ from penfac.algos.base import Algorithm
 from penfac.errors import ConfigError
 from penfac.settings import presets
 from penfac.settings.configs import check as check_config
-from penfac.settings.configs import from_values, unknown_key
+from penfac.settings.configs import check_range, from_values, unknown_key
 from penfac.settings.declaration import known_fields
 from penfac.settings.toml import read_toml
 
@@ -69,13 +69,22 @@ def check(algo: Algorithm, name: str, space: Space) -> None:
             raise ConfigError(
                 f"--space {name}: {key} is fixed to {fixed} in {algo.name}; leave it out"
             )
-        if isinstance(values, list) and values:
-            continue
-        if not is_interval(values):
+        if not (isinstance(values, list) and values) and not is_interval(values):
             raise ConfigError(
                 f"--space {name}: {key} must be a list of choices, {{ log = [low, high] }} "
                 "or { uniform = [low, high] }"
             )
+        check_values(algo, name, key, values)
+
+
+def check_values(algo: Algorithm, name: str, key: str, values: Any) -> None:
+    """Hold every choice, or both ends of an interval, to the setting's type and range."""
+    choices = values if isinstance(values, list) else next(iter(values.values()))
+    for choice in choices:
+        try:
+            check_range(from_values(algo.config, {key: choice}), key)
+        except ConfigError as error:
+            raise ConfigError(f"--space {name}: {error}") from None
 
 
 def is_interval(values: Any) -> bool:

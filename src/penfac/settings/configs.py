@@ -141,12 +141,18 @@ def check_type(key: str, value: Any, kind: Any) -> None:
 
 def check(cfg: Any) -> None:
     """Refuse a number out of its range, and settings that do not go together."""
-    for key, setting in declared(type(cfg)).items():
-        value, within = getattr(cfg, key), setting.within
-        if within is None or value is None:
-            continue
-        for number in value if isinstance(value, tuple) else (value,):
-            if not within.holds(number):
-                hint = f" ({setting.hint})" if setting.hint else ""
-                raise ConfigError(f"{key} = {number}: must be {within.rule()}{hint}")
+    for key in declared(type(cfg)):
+        check_range(cfg, key)
     cfg.check_together()
+
+
+def check_range(cfg: Any, key: str) -> None:
+    """Refuse one setting whose number is out of its range."""
+    value, setting = getattr(cfg, key), declared(type(cfg))[key]
+    if setting.within is None or value is None:
+        return
+    for number in value if isinstance(value, tuple) else (value,):
+        if not setting.within.holds(number):
+            hint = f" ({setting.hint})" if setting.hint else ""
+            rule = setting.within.rule()
+            raise ConfigError(f"{key} = {number}: must be {rule}{hint}")
