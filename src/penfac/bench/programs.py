@@ -171,15 +171,14 @@ def start(seeds: int, worlds: int, batch: int) -> None:
 # --- the report --------------------------------------------------------------------------
 
 
+def describe(name: Any, m: Measured) -> str:
+    label = name if isinstance(name, str) else "{} seeds x {} worlds".format(*name)
+    rate = f"{m.seconds:.2f} s an update, {m.rate:,.0f} steps/s"
+    return f"  {label}: {rate}, first in {m.first:.0f} s"
+
+
 def run(quick: bool, say: Say) -> dict[str, Any]:
     figures = Figures(say)
-
-    def told(name: Any, m: Measured) -> None:
-        label = name if isinstance(name, str) else "{} seeds x {} worlds".format(*name)
-        say(
-            f"  {label}: {m.seconds:.2f} s an update, {m.rate:,.0f} steps/s, first in "
-            f"{m.first:.0f} s"
-        )
 
     small = accelerators() == 0
     sizes = SMALL if small else FULL
@@ -195,7 +194,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
         "every arm": Program(arms, sizes.seeds),
     }
     episodes = {"whole episodes": whole_episodes(sizes, 100 if small else None)}
-    found = in_turn(table | episodes | every, told)
+    found = in_turn(table | episodes | every, lambda *what: say(describe(*what)))
     count = sizes.seeds * sizes.worlds
     wide = found[sizes.seeds, sizes.worlds]
     bare = raw_rate(ROBOT, count, None, bare=False)
