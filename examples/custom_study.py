@@ -12,7 +12,7 @@ from pathlib import Path
 from penfac.studies import findings, publish, runner
 from penfac.studies.claims import Claim
 from penfac.studies.spec import Arm, Study
-from penfac.training.events import Limits
+from penfac.training.limits import Limits
 
 settings = {  # one state: mu is a bias, V a number; plain gradient steps
     "actor_hidden": [],

@@ -11,7 +11,8 @@ import statistics
 import sys
 from pathlib import Path
 
-from penfac.training.events import Limits, Listener
+from penfac.training.limits import Limits
+from penfac.training.listener import Listener
 from penfac.training.request import Request
 from penfac.training.trial import start
 

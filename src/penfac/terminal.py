@@ -8,13 +8,13 @@ import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from penfac.runs.config import RunConfig
 from penfac.runs.learners import Learner
-from penfac.training.events import Listener
+from penfac.training.listener import Listener
 
 # a pipe has no width, and the 80 columns that rich assumes are few for a table
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -48,9 +48,9 @@ def say(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def engine(document: dict[str, Any]) -> str:
+def engine(config: RunConfig) -> str:
     """Say which engine learns, and on which kind of device."""
-    if document["engine"] == "host":
+    if config.engine == "host":
         return "host engine (environments on the CPU)"
     import jax
 
@@ -75,16 +75,16 @@ class Plain(Listener):
         if not self.silent:
             say(text)
 
-    def started(self, folder: Path, document: dict[str, Any], done: int) -> None:
+    def started(self, folder: Path, config: RunConfig, done: int) -> None:
         self.began, self.done_before = time.monotonic(), done
-        arms = len(document.get("arms", [None]))
-        self.total = document["steps"] * len(document["seeds"]) * arms
+        arms = len(config.arms or (None,))
+        self.total = config.steps * len(config.seeds) * arms
         self.steps: dict[Learner, int] = {}
         self.line(
-            f"run={shlex.quote(str(folder))} algo={document['algo']} "
-            f"env={shlex.quote(document['env'])} "
-            f"seeds={len(document['seeds'])} steps={document['steps']}"
-            + (f" arms={arms}" if "arms" in document else "")
+            f"run={shlex.quote(str(folder))} algo={config.algo} "
+            f"env={shlex.quote(config.env)} "
+            f"seeds={len(config.seeds)} steps={config.steps}"
+            + (f" arms={arms}" if config.arms else "")
         )
 
     def rate(self) -> float:
@@ -92,7 +92,7 @@ class Plain(Listener):
         done = sum(self.steps.values()) - self.done_before
         return max(done, 0) / elapsed if elapsed > 0 else 0.0
 
-    def updated(self, who, counters, event) -> None:
+    def updated(self, who, counters, progress) -> None:
         self.steps[who] = counters.step
 
     def evaluated(self, who, counters, point) -> None:
@@ -133,13 +133,14 @@ class Live(Plain):
     def line(self, text: str) -> None:
         pass
 
-    def started(self, folder, document, done) -> None:
-        super().started(folder, document, done)
-        seeds = document["seeds"]
-        several = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
-        if "arms" in document:
-            several += f", {len(document['arms'])} arms"
-        say(f"{document['algo']} on {document['env']}, {several}, {engine(document)}")
+    def started(self, folder, config, done) -> None:
+        super().started(folder, config, done)
+        seeds = config.seeds
+        listed = ", ".join(map(str, seeds))
+        several = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {listed}"
+        if config.arms:
+            several += f", {len(config.arms)} arms"
+        say(f"{config.algo} on {config.env}, {several}, {engine(config)}")
         say(f"run: {folder}")
         self.task = self.progress.add_task(
             "",
@@ -151,8 +152,8 @@ class Live(Plain):
         )
         self.progress.start()
 
-    def updated(self, who, counters, event) -> None:
-        super().updated(who, counters, event)
+    def updated(self, who, counters, progress) -> None:
+        super().updated(who, counters, progress)
         self.show()
 
     def evaluated(self, who, counters, point) -> None:

@@ -51,15 +51,3 @@ class EpisodeStats(NamedTuple):
     returns: list[float]
     lengths: list[int]
     terms: dict[str, float]  # the mean of each named part of the reward
-
-
-class EvalPoint(NamedTuple):
-    """One evaluation: undiscounted episodes without exploration, and by mode the same
-    policy evaluated in other ways from the same initial states."""
-
-    step: int
-    update: int
-    returns: list[float]
-    lengths: list[int]
-    terminated: list[bool]
-    others: dict[str, tuple[list[float], list[int], list[bool]]] = {}  # noqa: RUF012

@@ -1,33 +1,48 @@
 """A model card says what the run's own files say, in a form that others can read."""
 
-import json
 import shlex
 import statistics
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.export.some_policies import make
 
 from penfac import cli
-from penfac.analysis.card import Facts, Judged, card, last_evaluation, rebuilt, worth
-from penfac.envs.gym import EnvOptions
+from penfac.analysis.card import (
+    Facts,
+    LastEvaluation,
+    card,
+    last_evaluation,
+    mean_return,
+    rebuild_command,
+)
+from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError
+from penfac.runs.config import RunConfig
 from penfac.runs.learners import Learner
 from penfac.settings.configs import to_values
+from penfac.settings.registry import config_class
 from penfac.training.request import Request, resolve
 
 ENV = "penfac/LQR-v0"
 
 
-def document(**more):
+def config(**more) -> RunConfig:
     request = Request(**({"env": ENV, "steps": 3000, "seeds": (3, 5)} | more))
-    return resolve(request) | {"versions": {"jax": "0.10.2", "python": "3.11.7"}}
+    versions = {"jax": "0.10.2", "python": "3.11.7"}
+    return replace(resolve(request), versions=versions)
 
 
-def facts(judged=None, **more) -> Facts:
-    doc = document(**more)
-    judged = judged or [Judged(s, 3000, [s, s + 2.0]) for s in doc["seeds"]]
-    return Facts(doc, judged, make(), "runs/penfac/LQR-v0_1")
+def facts(last=None, **more) -> Facts:
+    own = config(**more)
+    last = last or [LastEvaluation(s, 3000, [s, s + 2.0]) for s in own.seeds]
+    return Facts(own, last, make(), "runs/penfac/LQR-v0_1")
+
+
+def changed(**fields) -> Facts:
+    told = facts()
+    return told._replace(config=replace(told.config, **fields))
 
 
 def front(text: str) -> dict:
@@ -57,24 +72,28 @@ def test_the_front_matter_is_what_hugging_face_reads():
     "name", ["on", "1e3", 'a "b": c', "# x", "é: ü", "- y", "a\\b"]
 )
 def test_no_name_breaks_the_front_matter(name):
-    told = facts()
-    told.document["env"] = name
-    assert front(card(told))["tags"][3] == name
+    assert front(card(changed(env=name)))["tags"][3] == name
 
 
 def test_a_spread_is_over_seeds_where_there_are_several():
-    found = worth([Judged(0, 9, [1, 3]), Judged(1, 9, [5, 7]), Judged(2, 9, [9, 20])])
+    found = mean_return(
+        [
+            LastEvaluation(0, 9, [1, 3]),
+            LastEvaluation(1, 9, [5, 7]),
+            LastEvaluation(2, 9, [9, 20]),
+        ]
+    )
     assert found.mean == pytest.approx(statistics.fmean([2, 6, 14.5]))
     assert found.spread == pytest.approx(statistics.stdev([2, 6, 14.5]))
     assert found.over == "3 seeds"
 
 
 def test_of_one_seed_it_is_over_episodes_and_says_so():
-    found = worth([Judged(0, 9, [1, 3, 8])])
+    found = mean_return([LastEvaluation(0, 9, [1, 3, 8])])
     assert (found.mean, found.over) == (4, "3 episodes of 1 seed")
     assert found.spread == pytest.approx(statistics.stdev([1, 3, 8]))
-    assert worth([Judged(0, 9, [1])]).spread == 0
-    text = card(facts(judged=[Judged(3, 9, [1, 3, 8])], seeds=(3,)))
+    assert mean_return([LastEvaluation(0, 9, [1])]).spread == 0
+    text = card(facts(last=[LastEvaluation(3, 9, [1, 3, 8])], seeds=(3,)))
     assert "over 3 episodes of 1 seed" in text
 
 
@@ -98,9 +117,7 @@ def test_it_names_what_was_learned_how_and_on_what():
 
 
 def test_the_command_is_the_one_that_was_typed():
-    told = facts()
-    told.document["command"] = "penfac train --env penfac/LQR-v0 --seeds 3,5"
-    text = card(told)
+    text = card(changed(command="penfac train --env penfac/LQR-v0 --seeds 3,5"))
     assert "\n    penfac train --env penfac/LQR-v0 --seeds 3,5\n" in text
 
 
@@ -134,7 +151,7 @@ def test_a_command_rebuilt_asks_for_the_same_run(what, monkeypatch):
 
     from penfac.training import trial
 
-    due = document(**REQUESTS[what])
+    due = config(**REQUESTS[what])
     asked = []
 
     def keep(request, limits, listener):
@@ -142,19 +159,19 @@ def test_a_command_rebuilt_asks_for_the_same_run(what, monkeypatch):
         raise ConfigError("enough")
 
     monkeypatch.setattr(trial, "start", keep)
-    _, name, *words = shlex.split(rebuilt(due))
+    _, name, *words = shlex.split(rebuild_command(due))
     commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
     context = commands[name].make_context(name, words)
     with pytest.raises(ConfigError, match="enough"):
         context.command.invoke(context)
-    due.pop("versions")
-    assert json.dumps(asked[0], sort_keys=True) == json.dumps(due, sort_keys=True)
+    assert asked == [replace(due, versions=None)]
 
 
 def test_a_preset_file_that_is_gone_leaves_all_settings():
-    told = document() | {"preset": "gone.toml"}
-    words = shlex.split(rebuilt(told))
-    assert len([w for w in words if w.startswith("--set=")]) == len(told["config"])
+    told = replace(config(), preset="gone.toml")
+    words = shlex.split(rebuild_command(told))
+    settings = [w for w in words if w.startswith("--set=")]
+    assert len(settings) == len(to_values(told.settings))
 
 
 def test_the_last_evaluation_of_the_policy_without_noise(tmp_path):
@@ -167,16 +184,13 @@ def test_the_last_evaluation_of_the_policy_without_noise(tmp_path):
     ]
     (tmp_path / "evaluations.csv").write_text("\n".join(rows) + "\n")
     found = last_evaluation(Learner(None, 4, tmp_path))
-    assert found == Judged(4, 200, [2.5, 4.5])
+    assert found == LastEvaluation(4, 200, [2.5, 4.5])
     with pytest.raises(ConfigError, match="no evaluation yet"):
         last_evaluation(Learner(None, 4, tmp_path / "nowhere"))
 
 
 def test_defaults_are_said_to_be():
-    told = facts()
-    from penfac.algos import ALGORITHMS
-
-    told.document["config"] = to_values(ALGORITHMS["penfac"].config())
+    told = changed(settings=config_class("penfac")())
     assert "Every setting is the default." in card(told)
 
 

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import imageio.v3 as imageio
 import pytest
+from msgspec.structs import replace
 from tests.faults.commands import TINY, command
 
 from penfac import stats
-from penfac.analysis.compare import labelled, told
+from penfac.analysis.compare import label_runs, summary_row
 from penfac.plots import Curve, comparison
+from penfac.runs.run import Run
+from penfac.training.request import Request, resolve
 
 LQR = "--env=penfac/LQR-v0"
 
@@ -113,18 +116,23 @@ def test_one_seed_against_several_is_refused(runs):
 
 
 def test_labels_are_the_shortest_that_differ():
-    one = {"algo": "penfac", "preset": "tuned", "env": "A"}
-    same, other = one | {"preset": "authors"}, one | {"env": "B"}
+    one = resolve(Request("penfac/LQR-v0"))
+    same, other = replace(one, preset="authors"), replace(one, env="penfac/Pendulum-v0")
     a, b = Path("r/x_1"), Path("r/x_2")
-    assert labelled({a: one, b: other}) == {a: "penfac", b: "penfac"}
-    assert labelled({a: one, b: same}) == {a: "penfac tuned", b: "penfac authors"}
-    assert labelled({a: one, b: one}) == {a: "penfac x_1", b: "penfac x_2"}
+
+    def labels(first, second) -> list[str]:
+        return list(label_runs([Run(a, first), Run(b, second)]).values())
+
+    assert labels(one, other) == ["penfac", "penfac"]
+    assert labels(one, same) == ["penfac tuned", "penfac authors"]
+    assert labels(one, one) == ["penfac x_1", "penfac x_2"]
 
 
 def test_seeds_that_were_never_judged_are_counted_as_missing(runs):
-    document = {"env": "A", "seeds": [0, 1, 2, 3]}
+    run = Run.open(runs[0])
+    more = Run(run.path, replace(run.config, seeds=(0, 1, 2, 3)))
     judged = [Curve(seed, [0, 10], [1.0, 2.0]) for seed in range(3)]
-    row = told("x", runs[0], document, judged)
+    row = summary_row("x", more, judged)
     assert (row["seeds"], row["of"]) == (3, 4)
 
 

@@ -24,7 +24,7 @@ from tests.faults.commands import (
 from tests.faults.conftest import in_own_folder  # noqa: F401
 from tests.tiers import slow_cases
 
-from penfac.runs.folder import read_csv
+from penfac.runs.csv_files import read_csv
 
 RUN = Path("runs/penfac/test")
 PLAIN = ["--env", f"{BAD}Plain-v0", *TINY]

@@ -218,7 +218,7 @@ def test_a_card_goes_where_it_is_wanted(here):
 
 
 def test_a_card_says_what_the_evaluations_say(here):
-    from penfac.runs.folder import read_csv
+    from penfac.runs.csv_files import read_csv
 
     said = json.loads(command("card", RUN, "--json").out)
     means = []

@@ -8,7 +8,7 @@ from tests.full_batch import FULL_BATCH
 
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Engine, Job
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.training.loop import Event, Schedule, train
 
 TINY = FULL_BATCH | {

@@ -12,7 +12,7 @@ from tests.engines.turns import distance, sharing, turn
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Job
 from penfac.engines.device import DeviceEngine
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 
 ENV, UPDATES, ORDER = "penfac/LQR-v0", 3, [2, 0, 3, 1]
 REPLAY = {

@@ -20,10 +20,10 @@ from penfac.engines.device import DeviceEngine
 from penfac.engines.host import HostEngine
 from penfac.engines.plans import program_shapes
 from penfac.engines.several import Several
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError
 from penfac.settings import presets
-from penfac.settings.configs import check, from_values
+from penfac.settings.configs import check
 from penfac.settings.declaration import known_fields
 from penfac.training.loop import Evaluated
 from penfac.training.request import Request, resolve
@@ -44,14 +44,11 @@ SHORT = {
 def ablation() -> tuple[list[str], list[int], list]:
     """Name, seed and config of the fourteen learners of Figure 4, arm by arm."""
     arms = presets.arms("ablation")
-    document = resolve(
+    resolved = resolve(
         Request(ENV, preset="authors", settings=SHORT, arms=arms, distinct=True)
     )
-    config = ALGORITHMS["penfac"].config
     rows = [
-        (arm, seed, from_values(config, values))
-        for arm, values in document["arms"].items()
-        for seed in SEEDS
+        (arm, seed, cfg) for arm, cfg in (resolved.arms or {}).items() for seed in SEEDS
     ]
     names, seeds, configs = zip(*rows, strict=True)
     return list(names), list(seeds), list(configs)

@@ -14,7 +14,7 @@ from penfac.engines.compiled import compiler_options
 from penfac.engines.device import DeviceEngine
 from penfac.engines.programs import episodes_for
 from penfac.envs.builtin import BUILT_IN
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.errors import Divergence, EnvironmentFault, OutOfMemory
 from penfac.randomness import Stream
 from penfac.rollout.device_step import stream_keys

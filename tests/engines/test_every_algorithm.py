@@ -15,10 +15,11 @@ from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Job
 from penfac.engines.device import DeviceEngine
 from penfac.engines.host import HostEngine
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.errors import CorruptFile, Divergence
 from penfac.runs import folder as runs
 from penfac.runs import segments
+from penfac.runs.checkpoints import Meta
 from penfac.settings.configs import check
 from penfac.training.loop import Evaluated, Failed, Schedule, Updated, train
 
@@ -107,7 +108,7 @@ def test_a_run_that_stopped_goes_on_bit_for_bit(name, env_id, tmp_path):
         if isinstance(event, Updated) and counters[0].step >= STEPS // 2:
             break
     folder = runs.RunFolder(tmp_path)
-    folder.save_checkpoint(counters[0].update, half.snapshot(0), {})
+    folder.save_checkpoint(counters[0].update, half.snapshot(0), Meta({}, {}, {}))
     arrays, _, _ = runs.RunFolder(tmp_path).load_checkpoint()
     rest = make(name, env_id)
     rest.restore(0, arrays)
@@ -187,9 +188,11 @@ def test_a_replay_is_saved_once_and_only_what_is_needed_stays(tmp_path):
     folder = runs.RunFolder(tmp_path)
     for event in train(engine, counters, never(STEPS)):
         if isinstance(event, Updated):
-            folder.save_checkpoint(counters[0].update, engine.snapshot(0), {})
+            folder.save_checkpoint(
+                counters[0].update, engine.snapshot(0), Meta({}, {}, {})
+            )
     files = sorted((tmp_path / "replay").iterdir())
-    held = sum(s["rows"] for s in folder.segments)
+    held = sum(s.rows for s in folder.segments)
     assert 90 <= held <= 90 + 10 + 2 * len(folder.segments)
     assert len(files) <= len(folder.segments) + 2
     arrays, _, complaints = runs.RunFolder(tmp_path).load_checkpoint()
@@ -198,7 +201,7 @@ def test_a_replay_is_saved_once_and_only_what_is_needed_stays(tmp_path):
     np.testing.assert_array_equal(arrays[ring], engine.snapshot(0)[ring])
     files[-1].write_bytes(files[-1].read_bytes()[:-1])
     _, meta, complaints = runs.RunFolder(tmp_path).load_checkpoint()
-    assert meta["update"] == counters[0].update - 1
+    assert meta.update == counters[0].update - 1
     assert "sha256" in complaints[0]
     for file in files:
         file.unlink()

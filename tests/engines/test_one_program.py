@@ -17,7 +17,7 @@ from penfac.core.noise import Exploration
 from penfac.engines.base import Counters, Job
 from penfac.engines.device import DeviceEngine
 from penfac.envs.builtin import BUILT_IN
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.errors import Divergence
 from penfac.randomness import Stream
 from penfac.rollout.device import collect_episodes

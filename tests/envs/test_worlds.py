@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import penfac.envs  # noqa: F401  registers the ids
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.envs.worlds import GymWorlds, RoboschoolWorlds, open_worlds
 from penfac.errors import ConfigError
 

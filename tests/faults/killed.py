@@ -30,6 +30,7 @@ from penfac.engines.host import HostEngine
 from penfac.envs.gym import GymWorld
 from penfac.rollout.evaluate import Evaluator
 from penfac.rollout.host import HostWorlds
+from penfac.runs import checkpoints, storage
 from penfac.runs import folder as runs
 
 IMPORTED = (
@@ -117,7 +118,7 @@ def patch_after(owner, name: str, k: int, send, after: bool = False) -> None:
 def arm_disk(at: At) -> None:
     """From this checkpoint on, the k-th step of writing meets the signal."""
     if at.when == "half":
-        write = runs._write_file
+        write = storage.write_file
 
         def half(path, data, sync):
             at.k -= 1
@@ -126,7 +127,7 @@ def arm_disk(at: At) -> None:
                 at.send()
             write(path, data, sync)
 
-        runs._write_file = half
+        storage.write_file = checkpoints.write_file = half
     elif at.when == "prune":
         remove = shutil.rmtree
 
@@ -137,7 +138,7 @@ def arm_disk(at: At) -> None:
                 at.send()
             remove(path, *args, **kwargs)
 
-        runs.shutil.rmtree = one_file
+        shutil.rmtree = one_file
     else:  # the name of a function of `os`, with + when it is to take place
         name = at.when.rstrip("+")
         patch_after(os, name, at.k, at.send, after=at.when.endswith("+"))

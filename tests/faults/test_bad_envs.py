@@ -17,10 +17,11 @@ from tests.faults.commands import (
 )
 from tests.tiers import slow_cases, slow_except
 
-from penfac.envs.gym import EnvOptions, open_world
+from penfac.envs.gym import open_world
+from penfac.envs.options import EnvOptions
 from penfac.policy import Policy
 from penfac.randomness import Stream, env_seed
-from penfac.runs.folder import read_csv
+from penfac.runs.csv_files import read_csv
 
 RUN = Path("runs/penfac/test")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.faults.commands import command, status
 
-from penfac.runs.folder import read_csv
+from penfac.runs.csv_files import read_csv
 from penfac.settings.registry import SETTINGS
 
 EARLIER = SETTINGS["penfac"].earlier

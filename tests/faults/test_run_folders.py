@@ -26,9 +26,8 @@ from tests.faults.commands import (
 from tests.tiers import slow_except
 
 from penfac.engines.host import HostEngine
-from penfac.runs import checkpoints
-from penfac.runs import folder as runs
-from penfac.runs.folder import read_csv
+from penfac.runs import checkpoints, csv_files, folder, storage
+from penfac.runs.csv_files import read_csv
 
 RUN = Path("runs/penfac/test")
 
@@ -65,8 +64,8 @@ def test_a_name_that_exists_is_6(finished):
 
 def test_a_busy_folder_is_6_and_names_the_owner(finished):
     script = (
-        "import sys, pathlib, penfac.runs.folder\n"
-        f"lock = penfac.runs.folder.Lock(pathlib.Path({str(finished)!r}))\n"
+        "import sys, pathlib, penfac.runs.storage\n"
+        f"lock = penfac.runs.storage.Lock(pathlib.Path({str(finished)!r}))\n"
         "print('locked', flush=True); sys.stdin.read()\n"
     )
     owner = subprocess.Popen(
@@ -229,17 +228,17 @@ def test_lines_after_the_checkpoint_are_cut(finished):
 
 def forge(run: Path, change) -> None:
     """Change the newest checkpoint and sign it again, so that only its content is wrong."""
-    folder = newest_checkpoint(run)
-    for other in set((run / "checkpoints").iterdir()) - {folder}:
+    newest = newest_checkpoint(run)
+    for other in set((run / "checkpoints").iterdir()) - {newest}:
         shutil.rmtree(other)
-    arrays = load_file(folder / "state.safetensors")
-    meta = json.loads((folder / "state.json").read_text())
+    arrays = load_file(newest / "state.safetensors")
+    meta = json.loads((newest / "state.json").read_text())
     change(arrays, meta)
     data = save(arrays)
     meta |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     meta["seal"] = checkpoints.seal(meta)
-    (folder / "state.safetensors").write_bytes(data)
-    (folder / "state.json").write_text(json.dumps(meta))
+    (newest / "state.safetensors").write_bytes(data)
+    (newest / "state.json").write_text(json.dumps(meta))
 
 
 BIAS = "state.actor.layers.0.1"
@@ -474,7 +473,8 @@ def test_a_folder_that_becomes_read_only_says_where_its_status_went(monkeypatch)
         return original(file, mode, *args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "open", refuse, raising=False)
+        for module in (csv_files, folder, storage):
+            patch.setattr(module, "open", refuse, raising=False)
         result = train("Plain", "--checkpoint-every", "0s", name="refused")
     assert result.code == 7
     assert "the file system is read-only" in result.line

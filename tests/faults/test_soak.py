@@ -11,12 +11,12 @@ SCRIPT = """
 import json, os, sys
 import penfac.cli
 import penfac.runs.recorder
-from penfac.training.events import Trial
+from penfac.training.loop import Loop
 
 # a slow machine would import matplotlib in the middle; what drawing takes levels off
 penfac.runs.recorder.DRAW_EVERY = 1e9
 
-seen, handle = [], Trial.handle
+seen, handle = [], Loop.record
 
 def watch(self, event):
     handle(self, event)
@@ -24,7 +24,7 @@ def watch(self, event):
     counters = self.counters[0]
     seen.append((counters.episode, pages * os.sysconf("SC_PAGE_SIZE")))
 
-Trial.handle = watch
+Loop.record = watch
 try:
     penfac.cli.main()
 except SystemExit as leaving:

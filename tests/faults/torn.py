@@ -16,11 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from penfac.runs import checkpoints
-from penfac.runs import folder as runs
+from penfac.runs import checkpoints, csv_files, folder, storage
+from penfac.runs.checkpoints import Meta
 from penfac.runs.folder import RunFolder
 
 ROWS = [{"update": 1, "step": 10}]
+META = Meta({}, {}, {})
+WATCHED = {m.__file__ for m in (folder, checkpoints, csv_files, storage)}
 
 
 def arrays(update: int) -> dict[str, np.ndarray]:
@@ -34,18 +36,18 @@ def prepare(path: Path) -> None:
     folder.write_json("status.json", {"state": "old"})
     for update in (1, 2):
         folder.append("progress.csv", ROWS)
-        folder.save_checkpoint(update, arrays(update), {"counters": {}})
+        folder.save_checkpoint(update, arrays(update), META)
     folder.close()
 
 
 def save(folder: RunFolder) -> None:
     folder.append("progress.csv", ROWS)
-    folder.save_checkpoint(3, arrays(3), {"counters": {}})
+    folder.save_checkpoint(3, arrays(3), META)
 
 
 def replace_damaged(folder: RunFolder) -> None:
     """The place of the new checkpoint is taken by one that does not verify."""
-    folder.save_checkpoint(3, arrays(3), {"counters": {}})
+    folder.save_checkpoint(3, arrays(3), META)
 
 
 def write(folder: RunFolder) -> None:
@@ -55,7 +57,7 @@ def write(folder: RunFolder) -> None:
 def go_back(folder: RunFolder) -> None:
     found = folder.load_checkpoint()
     assert found is not None
-    folder.rewind(found[1]["csv"])
+    folder.rewind(found.meta.csv)
     folder.sweep()
 
 
@@ -63,11 +65,11 @@ JOBS = {f.__name__: f for f in (save, replace_damaged, write, go_back)}
 
 
 def kill_at_line(n: int) -> None:
-    """SIGKILL before the n-th line of the two files that is executed from here on."""
+    """SIGKILL before the n-th line of the watched files that is executed from here on."""
     left = [n]
 
     def trace(frame, event, _):
-        if frame.f_code.co_filename not in (runs.__file__, checkpoints.__file__):
+        if frame.f_code.co_filename not in WATCHED:
             return None
         if event == "line":
             left[0] -= 1
@@ -80,7 +82,7 @@ def kill_at_line(n: int) -> None:
 
 def half_write(at: int, share: float) -> None:
     """SIGKILL when `share` of the file that is written as the `at`-th has arrived."""
-    left, whole = [at], runs._write_file
+    left, whole = [at], storage.write_file
 
     def torn(path, data, sync):
         left[0] -= 1
@@ -89,7 +91,7 @@ def half_write(at: int, share: float) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         whole(path, data, sync)
 
-    runs._write_file = torn
+    storage.write_file = checkpoints.write_file = torn
 
 
 def child(path: Path, job: str, arm) -> bool:
@@ -111,19 +113,19 @@ def check(path: Path, job: str, through: bool) -> None:
     found = folder.load_checkpoint()
     assert found is not None, "every checkpoint was lost"
     loaded, meta, complaints = found
-    update = meta["update"]
+    update = meta.update
     newest = {"save": 3, "replace_damaged": 3}.get(job, 2)
     assert update in ((newest,) if through else (2, newest)), update
     assert np.array_equal(loaded["weights"], arrays(update)["weights"])
     if job != "replace_damaged":
         assert not complaints, complaints  # a temporary folder is not even looked at
-    folder.rewind(meta["csv"])
-    rows = runs.read_csv(path / "progress.csv")
+    folder.rewind(meta.csv)
+    rows = csv_files.read_csv(path / "progress.csv")
     wanted = {"save": update, "replace_damaged": 2}.get(job, 2)
     assert len(rows) == wanted, (len(rows), update)
     folder.sweep()
     folder.append("progress.csv", ROWS)
-    folder.save_checkpoint(4, arrays(4), {"counters": {}})
+    folder.save_checkpoint(4, arrays(4), META)
     folder.close()
     left = sorted(p.name for p in (path / "checkpoints").iterdir())
     assert len(left) == 2, left

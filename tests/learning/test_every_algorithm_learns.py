@@ -19,8 +19,8 @@ from tests.learning.together import Learner, learn, probe
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Job
 from penfac.engines.device import DeviceEngine
-from penfac.envs.gym import EnvOptions
 from penfac.envs.lqr import DOUBLE_INTEGRATOR, HORIZON, LQR_ENV, optimum
+from penfac.envs.options import EnvOptions
 from penfac.envs.probes import BEST_ACTION, BEST_SLOPE
 from penfac.training.loop import count_update
 

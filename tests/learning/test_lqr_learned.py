@@ -21,9 +21,9 @@ from tests.learning.loop import Learner, value_of
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Job
 from penfac.engines.device import DeviceEngine
-from penfac.envs.gym import EnvOptions
 from penfac.envs.lqr import ACTION_BOUND as BOUND
 from penfac.envs.lqr import DOUBLE_INTEGRATOR, LQR_ENV, optimum, value
+from penfac.envs.options import EnvOptions
 from penfac.settings.configs import parse_settings
 from penfac.training.loop import Schedule, train
 

@@ -18,7 +18,8 @@ from tests.rollout.worlds import (
 )
 
 from penfac.core.noise import Exploration
-from penfac.envs.gym import EnvOptions, open_world
+from penfac.envs.gym import open_world
+from penfac.envs.options import EnvOptions
 from penfac.envs.worlds import GymWorlds, open_worlds
 from penfac.errors import EnvironmentFault
 from penfac.randomness import Stream, env_seed

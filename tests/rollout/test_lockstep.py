@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.rollout.worlds import pure_noise, tagged
 
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.envs.worlds import GymWorlds, Stepped, open_worlds
 from penfac.errors import EnvironmentFault
 from penfac.rollout.host import HostWorlds

@@ -7,7 +7,8 @@ import numpy as np
 from gymnasium import spaces
 
 from penfac.core.noise import Exploration
-from penfac.envs.gym import EnvOptions, GymWorld, Watch
+from penfac.envs.gym import GymWorld, Watch
+from penfac.envs.options import EnvOptions
 from penfac.envs.worlds import GymWorlds
 from penfac.policy import PolicyWeights
 from penfac.randomness import Stream, env_seed

@@ -20,18 +20,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from safetensors.numpy import save
 from tests.faults.commands import environment
 
 from penfac.errors import CorruptFile, RunFolderBusy, StorageError
-from penfac.runs import checkpoints
-from penfac.runs import folder as runs
-from penfac.runs.folder import Lock, RunFolder, create_folder, read_csv
-from penfac.runs.learners import Learner
+from penfac.runs import checkpoints, csv_files, storage
+from penfac.runs.checkpoints import Meta
+from penfac.runs.csv_files import read_csv
+from penfac.runs.folder import RunFolder, create_folder
 from penfac.runs.recorder import board_settings
+from penfac.runs.storage import Lock
+from penfac.training.request import Request, resolve
 
 ROOT = Path(__file__).parents[2]
-META = {"counters": {"step": 7}, "identity": {"env": "x"}}
+META = Meta({"env": "x"}, {"step": 7}, {})
 
 
 def arrays(update: int) -> dict[str, np.ndarray]:
@@ -56,11 +59,11 @@ def loaded(folder: RunFolder) -> int:
     found = folder.load_checkpoint()
     assert found is not None
     got, meta, _ = found
-    wanted = arrays(meta["update"])
+    wanted = arrays(meta.update)
     assert got.keys() == wanted.keys()
     for key, array in wanted.items():
         assert got[key].tobytes() == array.tobytes()
-    return meta["update"]
+    return meta.update
 
 
 # --- all or nothing ---------------------------------------------------------------------
@@ -101,7 +104,7 @@ def test_an_error_at_every_call_leaves_the_old_or_the_new(
 ):
     failures, update = 0, 2
     for n in range(1, 100):
-        owner, target = (runs, open) if name == "open" else (os, getattr(os, name))
+        owner, target = (storage, open) if name == "open" else (os, getattr(os, name))
         failing, refusal = FailsAt(target, n, code), None
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, failing, raising=False)
@@ -164,11 +167,12 @@ def test_order_is_by_number(folder):
 
 
 def test_the_same_update_after_its_evaluation_is_newer(folder):
-    folder.save_checkpoint(2, arrays(2), META | {"moment": "after"}, evaluated=True)
+    after = replace(META, identity={"moment": "after"})
+    folder.save_checkpoint(2, arrays(2), after, evaluated=True)
     assert names(folder) == ["update-000002", "update-000002-evaluated"]
     found = folder.load_checkpoint()
     assert found is not None
-    assert found[1]["moment"] == "after"
+    assert found.meta.identity == {"moment": "after"}
     folder.save_checkpoint(3, arrays(3), META)
     assert names(folder) == ["update-000002-evaluated", "update-000003"]
 
@@ -177,9 +181,9 @@ def test_the_newest_that_verifies_counts(folder):
     (checkpoint(folder, 2) / "state.json").unlink()
     found = folder.load_checkpoint()
     assert found is not None
-    assert found[1]["update"] == 1
-    assert len(found[2]) == 1
-    assert "update-000002" in found[2][0]
+    assert found.meta.update == 1
+    assert len(found.complaints) == 1
+    assert "update-000002" in found.complaints[0]
     # and the damaged one is replaced when its turn comes
     folder.save_checkpoint(2, arrays(2), META)
     assert loaded(folder) == 2
@@ -250,7 +254,7 @@ def test_all_damaged_names_every_one(folder):
 
 def forge(folder: RunFolder, data: bytes, **changes: object) -> None:
     """A second checkpoint with these bytes, signed as if they were ours."""
-    meta = META | {"format": 1, "update": 2, "csv": {}}
+    meta = META.to_document() | {"format": 1, "update": 2, "csv": {}}
     meta |= {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} | changes
     meta["seal"] = checkpoints.seal(meta)
     (checkpoint(folder, 2) / "state.safetensors").write_bytes(data)
@@ -471,16 +475,16 @@ def test_going_back_cuts_to_the_byte(folder):
     folder.append("progress.csv", rows(2))
     folder.append("evaluations.csv", rows(1))
     folder.save_checkpoint(3, arrays(3), META)
-    kept = {n: (folder.path / n).read_bytes() for n in runs.CSV_FILES}
+    kept = {n: (folder.path / n).read_bytes() for n in csv_files.KEPT}
     folder.append("progress.csv", rows(2))
     folder.append("evaluations.csv", rows(1))
     folder.close()
     found = folder.load_checkpoint()
     assert found is not None
-    folder.rewind(found[1]["csv"])
-    assert {n: (folder.path / n).read_bytes() for n in runs.CSV_FILES} == kept
+    folder.rewind(found.meta.csv)
+    assert {n: (folder.path / n).read_bytes() for n in csv_files.KEPT} == kept
     folder.rewind(None)
-    assert not any((folder.path / n).exists() for n in runs.CSV_FILES)
+    assert not any((folder.path / n).exists() for n in csv_files.KEPT)
 
 
 def test_going_back_refuses_another_past(folder):
@@ -492,7 +496,7 @@ def test_going_back_refuses_another_past(folder):
     found = folder.load_checkpoint()
     assert found is not None
     with pytest.raises(CorruptFile, match="differs from its checkpoint"):
-        folder.rewind(found[1]["csv"])
+        folder.rewind(found.meta.csv)
 
 
 def test_json_is_strict(folder):
@@ -591,10 +595,10 @@ def test_settings_are_listed_beside_the_last_judgement(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-    document = {"algo": "penfac", "env": "A", "preset": "tuned"}
-    document["config"] = {"lam": 0.9, "hidden": [64, 64], "trust": True, "end": None}
+    settings = {"actor_hidden": [64, 64], "trust_region": True, "sigma_end": None}
+    request = Request("penfac/LQR-v0", settings=settings, seeds=(3,))
     home = RunFolder(tmp_path)
-    home.hparams = board_settings(document, Learner(None, 3, tmp_path))
+    home.hparams = board_settings(resolve(request))
     home.scalars({"eval/mean_reward": 5.0}, 100)
     home.close()
     reader = EventAccumulator(str(tmp_path / "tb")).Reload()
@@ -603,9 +607,9 @@ def test_settings_are_listed_beside_the_last_judgement(tmp_path):
     started = found["_hparams_/session_start_info"].session_start_info.hparams
     assert started["lam"].number_value == 0.9
     assert started["seed"].number_value == 3
-    assert started["hidden"].string_value == "[64, 64]"
-    assert started["trust"].bool_value
-    assert "end" not in started
+    assert started["actor_hidden"].string_value == "[64, 64]"
+    assert started["trust_region"].bool_value
+    assert "sigma_end" not in started
     listed = found["_hparams_/experiment"].experiment.metric_infos
     assert listed[0].name.tag == "eval/mean_reward"
     assert reader.Scalars("eval/mean_reward")[-1].value == 5.0

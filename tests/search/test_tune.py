@@ -2,6 +2,7 @@
 it was stopped."""
 
 import csv
+import dataclasses
 import json
 import math
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.faults.commands import (
     BAD,
     command,
@@ -27,13 +29,16 @@ from tests.small_runs import LQR, ended_alike, learners, signal_at_update
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Job
 from penfac.engines.plans import program_shapes
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError
-from penfac.runs.folder import read_csv
+from penfac.runs.config import SearchConfig
+from penfac.runs.csv_files import read_csv
+from penfac.runs.evaluations import score
+from penfac.runs.run import Run
 from penfac.scores import authors_score, final_score, last_tenth
 from penfac.search import halving as tune
 from penfac.search import space
-from penfac.search.halving import Row, judge, rungs, score
+from penfac.search.rungs import RungResult, rank, rungs
 from penfac.settings import presets
 from penfac.settings.configs import check, from_values, to_values
 from penfac.settings.declaration import known_fields
@@ -46,7 +51,7 @@ SEARCHED = ("penfac", "nfac", "ppo", "ddpg")  # by the paper
 
 def base(algo, env: str = ENV) -> dict:
     """The config a search starts from."""
-    return resolve(Request(env, algo=algo.name))["config"]
+    return to_values(resolve(Request(env, algo=algo.name)).settings)
 
 
 def drawn(algo, name: str = "default", count: int = 40, seed: int = 0) -> list:
@@ -250,7 +255,7 @@ def test_a_fixed_setting_is_not_searched():
     Path("space.toml").write_text(space.as_toml({key: [value]}))
     result = command("tune", f"--env={ENV}", "--algo=nfac", "--space=space.toml")
     assert (result.code, result.out) == (2, "")
-    assert f"nfac has {key}" in result.line
+    assert f"{key} is fixed to {value} in nfac" in result.line
 
 
 def test_a_negative_draw_is_refused():
@@ -315,8 +320,8 @@ def test_a_search_a_study_and_a_run_mean_the_same_tenth(n, tmp_path):
     assert np.mean(returns[-last_tenth(n) :]) == pytest.approx(final_score(returns))
 
 
-def search(folder: Path, results: dict[str, list], halvings: int = 1) -> dict:
-    """The document of a search whose configs ended so: by seed a return, or an exit code
+def search(folder: Path, results: dict[str, list], halvings: int = 1) -> Run:
+    """A search whose configs ended so: by seed a return, or an exit code
     as a string."""
     seeds = [1000 + k for k in range(len(next(iter(results.values()))))]
     for arm, ends in results.items():
@@ -326,14 +331,16 @@ def search(folder: Path, results: dict[str, list], halvings: int = 1) -> dict:
                 evaluated(home, {0: [0.0]}, int(end))
             else:
                 evaluated(home, {0: [0.0], 100: [end]})
-    return {
-        "algo": "penfac", "steps": 100 * 2**halvings, "seeds": seeds,
-        "arms": dict.fromkeys(results), "alive": list(results),
-        "search": {"halvings": halvings},
-    }  # fmt: skip
+    request = Request(ENV, steps=100 * 2**halvings, seeds=tuple(seeds))
+    config = replace(
+        resolve(dataclasses.replace(request, arms={name: {} for name in results})),
+        alive=tuple(results),
+        search=SearchConfig(len(results), halvings, {}),
+    )
+    return Run(folder, config)
 
 
-def order(rows: list[Row]) -> list[tuple[str, bool]]:
+def order(rows: list[RungResult]) -> list[tuple[str, bool]]:
     return [(row.config, row.kept) for row in rows]
 
 
@@ -346,7 +353,7 @@ def test_the_better_half_is_kept(tmp_path):
         "d": [5.0, 0.0],
         "e": [0, 1],
     }
-    rows = judge(tmp_path, search(tmp_path, ends), 0, 100)
+    rows = rank(search(tmp_path, ends), 0, 100)
     assert order(rows) == [
         ("c", True), ("d", True), ("a", True), ("e", False), ("b", False),
     ]  # fmt: skip
@@ -356,18 +363,18 @@ def test_the_better_half_is_kept(tmp_path):
 
 
 def test_at_the_end_one_is_kept(tmp_path):
-    document = search(tmp_path, {"a": [1.0], "b": [3.0], "c": [2.0]}, halvings=1)
-    assert order(judge(tmp_path, document, 1, 100)) == [
+    run = search(tmp_path, {"a": [1.0], "b": [3.0], "c": [2.0]}, halvings=1)
+    assert order(rank(run, 1, 100)) == [
         ("b", True), ("c", False), ("a", False),
     ]  # fmt: skip
     # of those that are left alone
-    left = judge(tmp_path, document | {"alive": ["a", "c"]}, 1, 100)
+    left = rank(Run(run.path, replace(run.config, alive=("a", "c"))), 1, 100)
     assert order(left) == [("c", True), ("a", False)]
 
 
 def test_of_equals_the_earlier_is_kept(tmp_path):
     ends = {"c0": [2.0], "c1": [2.0], "c2": [2.0], "c3": [2.0]}
-    rows = judge(tmp_path, search(tmp_path, ends), 0, 100)
+    rows = rank(search(tmp_path, ends), 0, 100)
     assert order(rows) == [("c0", True), ("c1", True), ("c2", False), ("c3", False)]
 
 
@@ -375,7 +382,7 @@ def test_of_equals_the_earlier_is_kept(tmp_path):
 def test_one_seed_that_failed_puts_a_config_last(code, tmp_path):
     """However good its others are; it is not kept even where half of all would be more."""
     ends = {"a": [1e6, code], "b": [-1e6, -1e6], "c": [code, code], "d": [1e9, code]}
-    rows = judge(tmp_path, search(tmp_path, ends), 0, 100)
+    rows = rank(search(tmp_path, ends), 0, 100)
     assert order(rows)[0] == ("b", True)
     assert {row.config for row in rows if row.kept} == {"b"}
     first = next(row for row in rows if row.config == "a")
@@ -386,17 +393,19 @@ def test_one_seed_that_failed_puts_a_config_last(code, tmp_path):
 
 def test_who_failed_after_the_rung_had_reached_it(tmp_path):
     """Judged by what it was then."""
-    document = search(tmp_path, {"a": [1.0], "b": [2.0]})
+    run = search(tmp_path, {"a": [1.0], "b": [2.0]})
     state = {"state": "failed", "exit_code": 4, "error": "later"}
     (tmp_path / "b" / "status.json").write_text(json.dumps(state))
-    assert order(judge(tmp_path, document, 0, 100)) == [("b", True), ("a", False)]
-    assert judge(tmp_path, document, 1, 200)[-1].failed == {1000: "later"}
+    assert order(rank(run, 0, 100)) == [("b", True), ("a", False)]
+    assert rank(run, 1, 200)[-1].failed == {1000: "later"}
 
 
 def test_steps_of_the_rungs():
     for halvings, wanted in ((0, [1000]), (1, [500, 1000]), (3, [125, 250, 500, 1000])):
-        document = {"steps": 1000, "search": {"halvings": halvings}}
-        assert rungs(document) == wanted
+        config = replace(
+            resolve(Request(ENV, steps=1000)), search=SearchConfig(2, halvings, {})
+        )
+        assert rungs(config) == wanted
 
 
 # --- a search in one program ----------------------------------------------------------------
@@ -706,7 +715,7 @@ def test_processes_that_cannot_begin():
     """An environment that cannot be used: one line and the exit code of training on it."""
     result = command("tune", *LQR, f"--env={BAD}Tuple-v0", *OWN)
     assert result.code == 2
-    assert "its observation is a Tuple" in result.line
+    assert "the observation space is Tuple" in result.line
     assert not (TUNED / "best.toml").exists()
 
 

@@ -3,7 +3,7 @@
 from penfac.studies.claims import Claim
 from penfac.studies.runner import How, start
 from penfac.studies.spec import Arm, Study
-from penfac.training.events import Limits
+from penfac.training.limits import Limits
 
 LQR = "penfac/LQR-v0"
 SETTINGS = {

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import pytest
 from tests.faults.commands import environment
 
-from penfac.runs.folder import read_csv
+from penfac.runs.csv_files import read_csv
+from penfac.settings.configs import to_values
 from penfac.studies import plan, runner
 from penfac.studies.paper import FIDELITIES, PAPER, paper_study
 from penfac.studies.spec import Arm, Study
-from penfac.training.events import Limits
+from penfac.training.limits import Limits
 
 pytestmark = pytest.mark.slow
 SEEDS = (0, 1)
@@ -41,10 +42,10 @@ def cells() -> list[Cell]:
     for fidelity in FIDELITIES:
         for name in PAPER:
             study = paper_study(name, fidelity)
-            document = plan.make_document(study, SEEDS, "auto", "")
+            planned = plan.make_plan(study, SEEDS, "auto", "")
             for env in study.envs:
                 for arm in study.arms:
-                    config = plan.arm_request(study, env, arm, document)["config"]
+                    config = to_values(plan.arm_config(planned, env, arm).settings)
                     key = json.dumps([env, arm.algo, config], sort_keys=True)
                     named = replace(arm, name=f"{name}.{fidelity}.{arm.name}")
                     cell = Cell(env, named, two_updates(config))
@@ -56,7 +57,7 @@ def studies() -> list[Study]:
     """What there is to run, a study an environment and budget."""
     every = cells()
     return [
-        plan.at(
+        plan.with_budget(
             Study("every", "every arm", tuple(c.arm for c in every if c[::2] == (env, n)), (env,)),
             steps=n, eval_every=10**9, eval_episodes=1,
         )
@@ -79,7 +80,7 @@ def test_every_arm_learns(study, tmp_path, monkeypatch):
     told = runner.start(study, SEEDS, home, runner.How(), limits, print)
     assert told.failed == {}
     assert told.counts["finished"] == len(study.arms) * len(SEEDS)
-    for unit in plan.units(home, plan.read_document(home)):
+    for unit in plan.units(home, plan.read_plan(home)):
         rows = read_csv(unit.path / "progress.csv")
         assert len(rows) >= 2, unit
         assert len({row["update"] for row in rows}) == len(rows), unit

@@ -13,10 +13,11 @@ from tests.studies.small_study import LQR, run_study, small
 from tests.studies.study_folders import run_nothing, snapshot
 
 from penfac.errors import CorruptFile
+from penfac.runs.evaluations import read_curves
 from penfac.studies import plan, progress, publish
 from penfac.studies.claims import Claim
 from penfac.studies.findings import findings
-from penfac.studies.run_results import read_evaluations, read_run
+from penfac.studies.run_results import read_run
 from penfac.studies.run_scores import score_lookup
 from penfac.studies.spec import Arm
 
@@ -48,7 +49,7 @@ def begun(monkeypatch, study=None, seeds=(0, 1, 2)) -> dict[tuple[str, int], Pat
     with monkeypatch.context() as patch:
         run_nothing(patch)
         run_study(HOME, study, seeds=seeds)
-    units = plan.units(HOME, plan.read_document(HOME))
+    units = plan.units(HOME, plan.read_plan(HOME))
     return {(unit.arm, unit.seed): unit.path for unit in units}
 
 
@@ -61,9 +62,7 @@ def finished(monkeypatch, returns: dict[tuple[str, int], list[float]], **given):
 
 
 def look():
-    return score_lookup(
-        [read_run(u) for u in plan.units(HOME, plan.read_document(HOME))]
-    )
+    return score_lookup([read_run(u) for u in plan.units(HOME, plan.read_plan(HOME))])
 
 
 def scores(arm: str, measure: str, mode: str = "mean") -> dict[int, float]:
@@ -207,7 +206,7 @@ def test_a_timing_that_penfac_did_not_write_is_a_corrupt_file(text, monkeypatch)
 @pytest.mark.parametrize("torn", ["", "step,upd", f"{HEADER}0,0,0,me"])
 def test_a_line_that_was_never_finished_is_left_out(torn, tmp_path):
     (tmp_path / "evaluations.csv").write_text(torn)
-    assert read_evaluations(tmp_path) == {}
+    assert read_curves(tmp_path) == {}
 
 
 # --- the report --------------------------------------------------------------------------
@@ -275,7 +274,7 @@ def test_standing_counts_steps_and_returns(monkeypatch):
     paths = finished(monkeypatch, {("wide", 0): [0.0] * 30 + [4.0]})
     judged(paths["wide", 2], [0.0] * 15 + [8.0])
     ended(paths["wide", 2], "running", None)
-    told = progress.standing(HOME)
+    told = progress.read_progress(HOME)
     wide, narrow = told["arms"]
     assert (told["runs"], told["finished"], told["running"], told["missing"]) == (
         6,

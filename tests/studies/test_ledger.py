@@ -15,7 +15,7 @@ from penfac.studies import ledger
 from penfac.studies.findings import findings
 from penfac.studies.ledger import cell, claims_page, read_made, short, verdict_cells
 from penfac.studies.paper import FIDELITIES, PAPER, paper_study
-from penfac.studies.plan import read_document, study_of
+from penfac.studies.plan import read_plan
 
 RESULTS = Path(__file__).parents[2] / "results"
 FILES = ("curves.csv", "made.json")
@@ -34,7 +34,7 @@ def kept(monkeypatch, **given) -> tuple[Path, dict]:
 
 def test_files_of_a_report_give_its_verdicts_again(monkeypatch):
     folder, found = kept(monkeypatch)
-    study = study_of(read_document(HOME))
+    study = read_plan(HOME).study
     shutil.rmtree(HOME)
     (told,) = verdict_cells(study, read_made(folder))
     (claim,) = found["claims"]
@@ -44,7 +44,7 @@ def test_files_of_a_report_give_its_verdicts_again(monkeypatch):
 def test_a_failed_seed_still_counts(monkeypatch):
     """curves.csv does not tell who failed; made.json does."""
     folder, _ = kept(monkeypatch)
-    study = study_of(read_document(HOME))
+    study = read_plan(HOME).study
     file = folder / "made.json"
     made = json.loads(file.read_text())
     made["unfinished"] = [[study.envs[0], "wide", 2, "missing"]]
@@ -60,7 +60,7 @@ def test_a_failed_seed_still_counts(monkeypatch):
 def test_runs_of_other_settings_are_marked(monkeypatch):
     """Only where a run reads them."""
     folder, _ = kept(monkeypatch)
-    study = study_of(read_document(HOME))
+    study = read_plan(HOME).study
     arms = study.arms
     for key, value, marked in (
         ("lam", 0.5, True),

@@ -17,12 +17,13 @@ from tests.studies.study_folders import (
 )
 
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
-from penfac.runs.folder import Lock, read_config
+from penfac.runs import versions
+from penfac.runs.config import read_config
+from penfac.runs.storage import Lock
 from penfac.studies import plan, runner
 from penfac.studies.claims import Claim
 from penfac.studies.spec import Arm
 from penfac.training import request
-from penfac.training.request import check_document
 
 EXECUTE = runner.execute
 HOME = Path("study")
@@ -76,10 +77,9 @@ def test_every_config_is_a_run_that_could_go_on():
     folders = [file.parent for file in HOME.rglob("config.json")]
     assert {len(path.relative_to(HOME).parts) for path in folders} == {2, 3, 4}
     for path in folders:
-        document = read_config(path)
-        check_document(path / "config.json", document)
-        assert document["study"] == "small"
-        assert document["env"] == LQR
+        config = read_config(path)
+        assert config.study == "small"
+        assert config.env == LQR
     assert document_of(GROUP)["seeds"] == [0, 1]
     assert document_of(GROUP / "wide")["seeds"] == [0, 1]
     assert document_of(GROUP / "wide" / "seed-1")["seeds"] == [1]
@@ -109,7 +109,7 @@ def test_arms_with_presets_of_their_own_keep_each_its_config():
     run_study(HOME, small(arms=arms, claims=()))
     for arm in arms:
         asked = request.Request(LQR, preset=arm.preset, settings=arm.settings)
-        wanted = json.loads(json.dumps(request.resolve(asked)["config"]))
+        wanted = request.resolve(asked).to_document()["config"]
         assert document_of(GROUP)["arms"][arm.name] == wanted
         assert document_of(GROUP / arm.name)["config"] == wanted
         assert document_of(GROUP / arm.name / "seed-0")["config"] == wanted
@@ -119,7 +119,7 @@ def test_arms_with_presets_of_their_own_keep_each_its_config():
 
 def test_every_arm_s_first_seed_comes_before_any_second():
     run_study(HOME, seeds=(7, 2, 4))
-    units = plan.units(HOME, plan.read_document(HOME))
+    units = plan.units(HOME, plan.read_plan(HOME))
     assert [(u.arm, u.seed) for u in units] == [
         (arm, seed) for seed in (7, 2, 4) for arm in ("wide", "narrow")
     ]
@@ -140,7 +140,7 @@ def test_every_arm_s_first_seed_comes_before_any_second():
 )
 def test_the_state_of_a_run(status, wanted):
     run_study(HOME)
-    unit = plan.units(HOME, plan.read_document(HOME))[0]
+    unit = plan.units(HOME, plan.read_plan(HOME))[0]
     if status is not None:
         text = status if isinstance(status, str) else json.dumps(status)
         (unit.path / "status.json").write_text(text)
@@ -158,7 +158,7 @@ def test_seeds_may_grow_and_the_runs_that_are_there_stay():
     kept = [name for name in before if "seed-" in name]
     assert len(kept) == 8
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
-    assert plan.read_document(HOME)["seeds"] == [0, 1, 2, 9]
+    assert plan.read_plan(HOME).seeds == (0, 1, 2, 9)
     assert document_of(GROUP)["seeds"] == [0, 1, 2, 9]
     assert (GROUP / "narrow" / "seed-9" / "config.json").is_file()
 
@@ -174,7 +174,7 @@ def test_fewer_seeds_are_the_study_that_is_there():
 def test_another_number_of_seeds_in_the_file_is_the_same_study():
     run_study(HOME, small(seeds=10))
     run_study(HOME, small(seeds=20), seeds=(0, 1, 2))
-    assert plan.read_document(HOME)["seeds"] == [0, 1, 2]
+    assert plan.read_plan(HOME).seeds == (0, 1, 2)
 
 
 def test_one_seed_and_then_more_is_refused():
@@ -206,7 +206,7 @@ def test_words_and_claims_may_change_and_the_new_ones_are_kept():
     noted = replace(small().arms[0], note="as far as it goes")
     arms = (noted, *small().arms[1:])
     run_study(HOME, small(title="another", claims=claims, arms=arms))
-    study = plan.study_of(plan.read_document(HOME))
+    study = plan.read_plan(HOME).study
     assert (study.title, study.claims, study.arms) == ("another", claims, arms)
     assert snapshot(GROUP) == runs
 
@@ -214,7 +214,7 @@ def test_words_and_claims_may_change_and_the_new_ones_are_kept():
 def test_a_study_begun_on_a_device_keeps_its_engine_whoever_runs_it():
     run_study(HOME, on="device")
     assert run_study(HOME, on="local").exit_code == 0
-    assert plan.read_document(HOME)["on"] == "device"
+    assert plan.read_plan(HOME).on == "device"
 
 
 def test_a_folder_with_other_things_in_it_is_refused():
@@ -262,7 +262,7 @@ def test_who_comes_while_another_drives_changes_nothing():
 
 def broken(key: str, value: object) -> str:
     """study.json with one thing in it changed."""
-    document = plan.make_document(small(), (0, 1), "auto", "penfac study run")
+    document = plan.make_plan(small(), (0, 1), "auto", "penfac study run").to_document()
     whole = document["study"] if key in document["study"] else document
     whole[key if key != "all seeds" else "seeds"] = value
     return json.dumps(document)
@@ -291,7 +291,7 @@ def test_a_study_that_penfac_did_not_write_is_a_corrupt_file(text):
     data = text if isinstance(text, bytes) else text.encode()
     (HOME / "study.json").write_bytes(data)
     with pytest.raises(CorruptFile, match="not a study that penfac wrote") as error:
-        plan.read_document(HOME)
+        plan.read_plan(HOME)
     assert error.value.exit_code == 5
     assert command("study", "status", HOME).code == 5
     with pytest.raises(CorruptFile):
@@ -302,10 +302,10 @@ def test_a_study_that_penfac_did_not_write_is_a_corrupt_file(text):
 @pytest.mark.parametrize("seeds", [7, None, [], ["a"], [0, 0], [0.5], [True, 2], [[1]]])
 def test_seeds_that_penfac_did_not_write(seeds):
     HOME.mkdir()
-    document = plan.make_document(small(), (0, 1), "auto", "penfac study run")
+    document = plan.make_plan(small(), (0, 1), "auto", "penfac study run").to_document()
     (HOME / "study.json").write_text(json.dumps(document | {"seeds": seeds}))
     with pytest.raises(CorruptFile, match="not a study that penfac wrote"):
-        plan.read_document(HOME)
+        plan.read_plan(HOME)
 
 
 def test_a_study_of_a_newer_penfac_says_so():
@@ -316,7 +316,7 @@ def test_a_study_of_a_newer_penfac_says_so():
     with pytest.raises(
         CorruptFile, match=r"format 2, of penfac 9\.9; this penfac reads"
     ):
-        plan.read_document(HOME)
+        plan.read_plan(HOME)
 
 
 @pytest.mark.parametrize(
@@ -362,14 +362,14 @@ def test_a_run_of_other_versions_is_refused_unless_they_may_be_mixed(versions):
 def test_going_on_with_other_versions_than_it_was_begun_with(monkeypatch):
     """Refused; with --mixed the runs to come say which versions made them."""
     run_study(HOME)
-    now = request.versions() | {"jax": "99.0"}
+    now = versions.versions() | {"jax": "99.0"}
     monkeypatch.setattr(plan, "versions", lambda: now)
     why = "small: was started with other versions \\(jax: .* -> 99.0"
     with pytest.raises(ConfigError, match=why):
         run_study(HOME)
-    units = plan.units(HOME, plan.read_document(HOME))
-    mixed = plan.by_these_versions(units, plan.read_document(HOME), mixed=True)
-    assert {unit.document["versions"]["jax"] for unit in mixed} == {"99.0"}
+    units = plan.units(HOME, plan.read_plan(HOME))
+    mixed = plan.with_current_versions(units, plan.read_plan(HOME), mixed=True)
+    assert {unit.run.config.versions["jax"] for unit in mixed} == {"99.0"}
 
 
 # --- what cannot be resolved ---------------------------------------------------------------

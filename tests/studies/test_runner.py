@@ -19,11 +19,12 @@ from tests.studies.study_folders import (
 )
 
 from penfac.errors import ConfigError, RunFolderBusy
-from penfac.runs.folder import Lock
+from penfac.runs.storage import Lock
 from penfac.studies import executors, plan, runner
 from penfac.studies.runner import How
 from penfac.studies.spec import Arm
-from penfac.training.events import Limits
+from penfac.training import trial
+from penfac.training.limits import Limits
 
 HOME = Path("study")
 BOTH = "penfac/ProbeBoth-v0"
@@ -106,7 +107,9 @@ def test_a_program_whose_process_is_lost_is_tried_again(monkeypatch):
     here(monkeypatch)
     tried = []
     monkeypatch.setattr(
-        executors, "run_group", lambda group, *_: tried.append(group.env) or 137
+        executors,
+        "train_group",
+        lambda group, *_: tried.append(group.config.env) or 137,
     )
     two = small(envs=(LQR, BOTH))
     told = run_study(HOME, two, on="device", processes=2)
@@ -180,7 +183,7 @@ def test_a_failed_run_is_tried_again_only_if_asked_to(monkeypatch):
     here(monkeypatch)
     tried = []
     monkeypatch.setattr(
-        executors, "run_unit", lambda path, *_: tried.append(path.name) or 3
+        executors, "train_silently", lambda run, *_: tried.append(run.path.name) or 3
     )
     study = small(arms=small().arms[:1], claims=())
     run_study(HOME, study)
@@ -230,7 +233,7 @@ def test_a_run_that_was_lost_is_no_finished_study(code, monkeypatch):
     here(monkeypatch)
     tried = []
     monkeypatch.setattr(
-        executors, "run_unit", lambda path, *_: tried.append(path) or code
+        executors, "train_silently", lambda run, *_: tried.append(run.path) or code
     )
     told = run_study(HOME, small(arms=small().arms[:1], claims=()))
     assert told.exit_code == 9
@@ -248,7 +251,7 @@ def test_a_run_that_another_process_has_is_waited_for(monkeypatch):
         run_nothing(patch)
         run_study(HOME, study)
     lock = Lock(HOME / GROUP / "wide" / "seed-0")
-    monkeypatch.setattr(executors.time, "sleep", lambda _: lock.release())
+    monkeypatch.setattr(trial.time, "sleep", lambda _: lock.release())
     told = run_study(HOME, study)
     assert (told.exit_code, told.counts["finished"]) == (0, 2)
 
@@ -335,10 +338,10 @@ def test_two_drivers_of_one_study_are_one_too_many(monkeypatch):
         return 0
 
     here(monkeypatch)
-    monkeypatch.setattr(executors, "run_unit", second)
+    monkeypatch.setattr(executors, "train_silently", second)
     start()
     assert heard == [6] * 4
-    assert plan.read_document(HOME)["seeds"] == [0, 1]
+    assert plan.read_plan(HOME).seeds == (0, 1)
 
 
 def test_the_command_prints_one_document():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from penfac.errors import ConfigError
+from penfac.settings.configs import to_values
 from penfac.studies import plan, spec
 from penfac.studies.claims import Claim
 from penfac.studies.paper import FIDELITIES, PAPER, paper_study
@@ -164,11 +165,11 @@ def test_every_arm_of_a_study_differs_from_every_other(fidelity):
     """No arm compares an algorithm with itself, on any environment."""
     for name in PAPER:
         study = paper_study(name, fidelity)
-        document = plan.make_document(study, (0, 1), "auto", "")
+        planned = plan.make_plan(study, (0, 1), "auto", "")
         for env in study.envs:
             seen: dict[str, str] = {}
             for arm in study.arms:
-                config = plan.arm_request(study, env, arm, document)["config"]
+                config = to_values(plan.arm_config(planned, env, arm).settings)
                 key = json.dumps([arm.algo in ("penfac", "nfac") or arm.algo, config])
                 assert key not in seen, f"{name}: {arm.name} is {seen[key]} on {env}"
                 seen[key] = arm.name
@@ -177,8 +178,8 @@ def test_every_arm_of_a_study_differs_from_every_other(fidelity):
 def config_of(fidelity, name):
     study = paper_study("fig4", fidelity)
     arm = next(a for a in study.arms if a.name == name)
-    document = plan.make_document(study, (0, 1), "auto", "")
-    return plan.arm_request(study, study.envs[0], arm, document)["config"]
+    planned = plan.make_plan(study, (0, 1), "auto", "")
+    return to_values(plan.arm_config(planned, study.envs[0], arm).settings)
 
 
 @pytest.mark.parametrize("fidelity", FIDELITIES)

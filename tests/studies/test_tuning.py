@@ -5,13 +5,14 @@ from tests.studies.small_study import LQR, run_study, small
 
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError
-from penfac.runs.folder import read_config
+from penfac.runs.config import read_config
 from penfac.search.halving import Search
 from penfac.settings import presets
+from penfac.settings.configs import to_values
 from penfac.studies import plan, tuning
 from penfac.studies.paper import paper_study
 from penfac.studies.spec import Arm, to_table
-from penfac.training.events import Limits
+from penfac.training.limits import Limits
 
 SPACE = "actor_lr = { log = [1e-4, 1e-2] }\nlam = [0.5, 0.9]\n"
 
@@ -48,8 +49,8 @@ def test_every_arm_is_searched_alike_and_the_table_runs(tmp_path, space):
     study = tuning.with_settings(small(), table)
     told = run_study(tmp_path / "study", study)
     assert told.counts["finished"] == 4
-    for unit in plan.units(told.folder, plan.read_document(told.folder)):
-        config = unit.document["config"]
+    for unit in plan.units(told.folder, plan.read_plan(told.folder)):
+        config = to_values(unit.run.config.settings)
         assert {k: config[k] for k in ("actor_lr", "lam")} == table[LQR][unit.arm]
         assert config["sigma"] == {"wide": 0.4, "narrow": 0.1}[unit.arm]
 
@@ -79,7 +80,7 @@ def test_a_search_that_was_stopped_goes_on_and_finds_the_same(tmp_path, space):
 
 def test_a_search_does_not_begin_with_what_an_earlier_one_found(space):
     arm = Arm("a", on={LQR: {"lam": 0.3, "gamma": 0.9}})
-    kept = tuning.unsearched(arm, LQR, Search(space=space))
+    kept = tuning.without_search(arm, LQR, Search(space=space))
     assert kept.on == {LQR: {"gamma": 0.9}}
 
 
@@ -89,7 +90,7 @@ def test_nor_with_what_a_preset_holds_for_this_task(tmp_path):
     block = presets.read("ddpg")["tuned"]["roboschoolhalfcheetah"]
     default = ALGORITHMS["ddpg"].config()
     arm = Arm("a", algo="ddpg", preset="tuned")
-    kept = tuning.unsearched(arm, cheetah, Search(space=str(file)))
+    kept = tuning.without_search(arm, cheetah, Search(space=str(file)))
     assert kept.on == {cheetah: {"actor_lr": default.actor_lr, "sigma": default.sigma}}
     assert block["sigma"] != default.sigma  # else this would show nothing
 
@@ -102,7 +103,7 @@ def test_what_makes_an_arm_is_not_drawn(tmp_path, space):
     assert set(found[LQR]["none"]) == {"actor_lr"}
     assert set(found[LQR]["all"]) == {"actor_lr", "lam"}
     begun = read_config(next(tmp_path.rglob("none/tune/penfac/search")))
-    assert {config["lam"] for config in begun["arms"].values()} == {0.0}
+    assert {cfg.lam for cfg in (begun.arms or {}).values()} == {0.0}
 
 
 def test_arms_named_are_searched_beside_what_was_found(tmp_path, space):
@@ -133,9 +134,9 @@ def test_nothing_is_a_setting_too(tmp_path):
     tuning.write(tmp_path, {cheetah: {"penfac": {"sigma_end": None}}})
     table = tuning.read(tmp_path / tuning.FILE)
     study = tuning.with_settings(paper_study("fig2", "tuned"), table)
-    document = plan.make_document(study, (0, 1), "auto", "")
-    own = plan.arm_request(study, cheetah, study.arms[0], document)
-    assert own["config"]["sigma_end"] is None
+    planned = plan.make_plan(study, (0, 1), "auto", "")
+    own = plan.arm_config(planned, cheetah, study.arms[0])
+    assert own.settings.sigma_end is None
 
 
 def test_settings_by_environment_are_part_of_what_a_study_is():

@@ -18,8 +18,9 @@ from tests.small_runs import (
     write_arms,
 )
 
-from penfac.runs.folder import read_csv
-from penfac.runs.learners import documents, learners_of
+from penfac.runs.csv_files import read_csv
+from penfac.runs.learners import configs_of
+from penfac.runs.run import Run
 from penfac.settings import presets
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -52,15 +53,17 @@ def config(folder: Path) -> dict:
 
 
 def test_folders_and_their_configs(whole):
-    """config.json of the run, of each arm and of each seed, as `documents` has them; and
+    """config.json of the run, of each arm and of each seed, as `configs_of` has them; and
     no other folder holds one."""
     run, _ = whole
-    wanted = documents(run, config(run))
+    opened = Run.open(run)
+    configs = configs_of(run, opened.config)
+    wanted = {path: own.to_document() for path, own in configs.items()}
     arms = [run / arm for arm in ARMS]
     seeds = [arm / f"seed-{seed}" for arm in arms for seed in (0, 1)]
     assert wanted.keys() == {run, *arms, *seeds}
     assert {f.parent: config(f.parent) for f in run.rglob("config.json")} == wanted
-    assert [x.path for x in learners_of(run, config(run))] == seeds
+    assert [x.path for x in opened.learners] == seeds
     for arm, own in ARMS.items():
         document = config(run / arm)
         assert document["arm"] == arm

@@ -31,7 +31,8 @@ from tests.small_runs import (
     write_arms,
 )
 
-from penfac.runs.folder import Lock, read_csv
+from penfac.runs.csv_files import read_csv
+from penfac.runs.storage import Lock
 from penfac.training import bundle
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -346,7 +347,7 @@ def test_older_rows_are_refused(copy, longer):
     """Rows that the checkpoint remembers are not there."""
     shutil.copy(copy[0], longer[0])
     for words in (["runs", "unpack", longer[0]], ["resume", longer[0]]):
-        assert "is not what the checkpoint remembers" in refused(5, *words)
+        assert "differs from its checkpoint" in refused(5, *words)
 
 
 # --- what is damaged --------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`penfac card`: what a learned policy is, is worth and has not been tried on.
+"""`penfac card`: what a learned policy is, how well it does, and its limits.
 
 Markdown with the front matter that Hugging Face reads.
 """
@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError
 from penfac.policy import Policy
-from penfac.runs.folder import read_csv
-from penfac.runs.learners import Document, Learner
+from penfac.runs.config import RunConfig
+from penfac.runs.evaluations import read_evaluations
+from penfac.runs.learners import Learner
 from penfac.settings import presets
 from penfac.settings.configs import from_values, to_values
 
 
-class Judged(NamedTuple):
+class LastEvaluation(NamedTuple):
     """The last evaluation of one seed."""
 
     seed: int
@@ -26,43 +27,43 @@ class Judged(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """All that a card tells."""
+    """The facts of a card."""
 
-    document: Document  # config.json
-    judged: list[Judged]
+    config: RunConfig
+    evaluations: list[LastEvaluation]
     policy: Policy  # of the first seed
     place: str  # of the run, as its reader may type it
 
 
-def last_evaluation(learner: Learner) -> Judged:
-    """What mu without noise was worth when it was last played."""
-    rows = read_csv(learner.path / "evaluations.csv")
-    rows = [row for row in rows if row["mode"] == "mean"]
-    if not rows:
+def last_evaluation(learner: Learner) -> LastEvaluation:
+    """The returns of the policy without noise when it was last evaluated."""
+    points = read_evaluations(learner.path)
+    if not points:
         raise ConfigError(f"{learner.path}: has no evaluation yet; train it first")
-    step = max(int(row["step"]) for row in rows)
-    returns = [float(row["return"]) for row in rows if int(row["step"]) == step]
-    return Judged(learner.seed, step, returns)
+    last = max(points, key=lambda point: point.step)
+    return LastEvaluation(learner.seed, last.step, last.returns)
 
 
-class Worth(NamedTuple):
+class MeanReturn(NamedTuple):
+    """A mean return and its standard deviation."""
+
     mean: float
     spread: float
-    over: str  # what the spread is over
+    over: str  # what the deviation is over
 
     def __str__(self) -> str:
         return f"{self.mean:.2f} +/- {self.spread:.2f}"
 
 
-def worth(judged: list[Judged]) -> Worth:
-    """Over seeds; of a single seed over its episodes, and that is said."""
-    means = [statistics.fmean(one.returns) for one in judged]
-    numbers, over = means, f"{len(judged)} seeds"
-    if len(judged) == 1:
-        numbers = judged[0].returns
+def mean_return(evaluations: list[LastEvaluation]) -> MeanReturn:
+    """Over seeds; of a single seed over its episodes, which `over` says."""
+    means = [statistics.fmean(one.returns) for one in evaluations]
+    numbers, over = means, f"{len(evaluations)} seeds"
+    if len(evaluations) == 1:
+        numbers = evaluations[0].returns
         over = f"{len(numbers)} episodes of 1 seed"
     spread = statistics.stdev(numbers) if len(numbers) > 1 else 0.0
-    return Worth(statistics.fmean(numbers), spread, over)
+    return MeanReturn(statistics.fmean(numbers), spread, over)
 
 
 def card(facts: Facts) -> str:
@@ -75,8 +76,8 @@ def card(facts: Facts) -> str:
 
 def front_matter(facts: Facts) -> str:
     """YAML; every string as JSON has it, which YAML reads as the same."""
-    env, algo = map(json.dumps, (facts.document["env"], facts.document["algo"]))
-    name = json.dumps(f"{facts.document['algo']} on {facts.document['env']}")
+    env, algo = map(json.dumps, (facts.config.env, facts.config.algo))
+    name = json.dumps(f"{facts.config.algo} on {facts.config.env}")
     tags = "reinforcement-learning", "deep-reinforcement-learning", "continuous-control"
     lines = [
         "library_name: penfac",
@@ -93,7 +94,7 @@ def front_matter(facts: Facts) -> str:
         f"      type: {env}",
         "    metrics:",
         "    - type: mean_reward",
-        f"      value: {json.dumps(str(worth(facts.judged)))}",
+        f"      value: {json.dumps(str(mean_return(facts.evaluations)))}",
         "      name: mean_reward",
         "      verified: false",
     ]
@@ -101,22 +102,22 @@ def front_matter(facts: Facts) -> str:
 
 
 def opening(facts: Facts) -> str:
-    d = facts.document
-    summary = ALGORITHMS[d["algo"]].summary
-    return f"""# {d["algo"]} on {d["env"]}
+    c = facts.config
+    summary = ALGORITHMS[c.algo].summary
+    return f"""# {c.algo} on {c.env}
 
-A deterministic controller for `{d["env"]}`, learned by `{d["algo"]}` ({summary})
-of penfac {d["penfac"]}. It needs numpy and safetensors, no JAX.
+A deterministic controller for `{c.env}`, learned by `{c.algo}` ({summary})
+of penfac {c.penfac}. It needs numpy and safetensors, no JAX.
 """
 
 
 def returns(facts: Facts) -> str:
     """All seeds, none chosen."""
-    found = worth(facts.judged)
+    found = mean_return(facts.evaluations)
     rows = [
         f"| {one.seed} | {one.step:,} | {statistics.fmean(one.returns):.2f} "
         f"| {min(one.returns):.2f} | {max(one.returns):.2f} | {len(one.returns)} |"
-        for one in facts.judged
+        for one in facts.evaluations
     ]
     table = "\n".join(rows)
     return f"""## What it is worth
@@ -136,27 +137,29 @@ On states that training never used:
 
 
 def learned(facts: Facts) -> str:
-    """The budget, and every setting that is not the usual one."""
-    d = facts.document
-    usual = to_values(from_values(ALGORITHMS[d["algo"]].config, {}))
+    """The budget, and every setting that differs from its default."""
+    c = facts.config
+    default = to_values(ALGORITHMS[c.algo].config())
     rows = [
-        f"| `{key}` | {shown(value)} | {shown(usual.get(key))} |"
-        for key, value in d["config"].items()
-        if value != usual.get(key)
+        f"| `{key}` | {shown(value)} | {shown(default[key])} |"
+        for key, value in to_values(c.settings).items()
+        if value != default[key]
     ]
     table = "\n".join(["| setting | here | default |", "|---|---|---|", *rows])
-    seeds = ", ".join(map(str, d["seeds"]))
+    seeds = ", ".join(map(str, c.seeds))
     return f"""## How it was learned
 
-{d["steps"]:,} environment steps for each seed ({seeds}), preset `{d.get("preset")}`.
+{c.steps:,} environment steps for each seed ({seeds}), preset `{c.preset}`.
 
 {table if rows else "Every setting is the default."}
 """
 
 
 def loading(facts: Facts) -> str:
-    several = len(facts.judged) > 1
-    place = f"{facts.place}/seed-{facts.judged[0].seed}" if several else facts.place
+    several = len(facts.evaluations) > 1
+    place = (
+        f"{facts.place}/seed-{facts.evaluations[0].seed}" if several else facts.place
+    )
     return f"""## How to use it
 
     from penfac import Policy
@@ -186,26 +189,26 @@ def spaces(facts: Facts) -> str:
 
 
 def reproducing(facts: Facts) -> str:
-    d = facts.document
-    command = d.get("command") or rebuilt(d)
-    versions = ", ".join(f"{k} {v}" for k, v in d.get("versions", {}).items())
+    c = facts.config
+    command = c.command or rebuild_command(c)
+    versions = ", ".join(f"{k} {v}" for k, v in (c.versions or {}).items())
     return f"""## How to get it again
 
     {" ".join(command.split())}
 
-penfac {d["penfac"]}; {versions or "other versions were not kept"}.
+penfac {c.penfac}; {versions or "other versions were not kept"}.
 With these versions the same kind of machine learns it again; a CPU to the bit.
 """
 
 
 def limits(facts: Facts) -> str:
-    d = facts.document
-    options = {k: v for k, v in d["env_options"].items() if v}
+    c = facts.config
+    options = {k: v for k, v in vars(c.env_options).items() if v}
     more = f" with {json.dumps(options)}" if options else ""
-    seeds = ", ".join(map(str, d["seeds"]))
+    seeds = ", ".join(map(str, c.seeds))
     return f"""## What it has not been tried on
 
-- anything but `{d["env"]}`{more}: other physics, masses, delays, sensor noise, a real robot
+- anything but `{c.env}`{more}: other physics, masses, delays, sensor noise, a real robot
 - states far from those of training: there it acts, inside the bounds, without having learned to
 - other seeds than {seeds}: another seed learns another policy
 - safety: nothing here limits a speed, a force or a temperature; the bounds of the action are all
@@ -215,43 +218,41 @@ def limits(facts: Facts) -> str:
 # --- the command, where none was kept -----------------------------------------------------
 
 
-def rebuilt(document: Document) -> str:
+def rebuild_command(config: RunConfig) -> str:
     """A `penfac train` that asks for the same."""
-    d, options = document, document["env_options"]
-    seeds = ",".join(map(str, d["seeds"]))
-    words = ["penfac", "train", "--env", d["env"], "--algo", d["algo"]]
-    words += ["--preset", d.get("preset", "tuned"), "--steps", str(d["steps"])]
+    c, options = config, config.env_options
+    seeds = ",".join(map(str, c.seeds))
+    words = ["penfac", "train", "--env", c.env, "--algo", c.algo]
+    words += ["--preset", c.preset or "tuned", "--steps", str(c.steps)]
     words += ["--seeds" if "," in seeds else "--seed", seeds]
-    words += ["--on", "device" if d["engine"] == "device" else "cpu"]
-    words += ["--eval-every", str(d["eval_every"])]
-    if d["eval_unit"] == "episodes":
+    words += ["--on", "device" if c.engine == "device" else "cpu"]
+    words += ["--eval-every", str(c.eval_every)]
+    if c.eval_unit == "episodes":
         words += ["--eval-protocol", "authors"]
     else:
-        words += ["--eval-episodes", str(d["eval_episodes"])]
-    if options.get("max_episode_steps"):
-        words += ["--max-episode-steps", str(options["max_episode_steps"])]
-    if options.get("action_bounds"):
-        low, high = options["action_bounds"]
+        words += ["--eval-episodes", str(c.eval_episodes)]
+    if options.max_episode_steps:
+        words += ["--max-episode-steps", str(options.max_episode_steps)]
+    if options.action_bounds:
+        low, high = options.action_bounds
         words += [f"--action-bounds={low},{high}"]
-    words += ["--flatten-obs"] if options.get("flatten_obs") else []
-    for key, value in (options.get("kwargs") or {}).items():
+    words += ["--flatten-obs"] if options.flatten_obs else []
+    for key, value in options.kwargs.items():
         words += ["--env-arg", f"{key}={json.dumps(value)}"]
-    words += ["--env-restarts", str(d["restarts"])] if d["restarts"] else []
-    words += [f"--set={key}={shown(value)}" for key, value in own_settings(d).items()]
+    words += ["--env-restarts", str(c.restarts)] if c.restarts else []
+    words += [f"--set={k}={shown(v)}" for k, v in changed_settings(c).items()]
     return shlex.join(words)
 
 
-def own_settings(document: Document) -> dict[str, Any]:
+def changed_settings(config: RunConfig) -> dict[str, Any]:
     """Where a config leaves its preset; all of it where the preset is not here."""
-    algo = ALGORITHMS[document["algo"]]
+    algo, values = ALGORITHMS[config.algo], to_values(config.settings)
     try:
-        name = document.get("preset", "tuned")
-        values = presets.preset(algo.presets, name, document["env"])
+        block = presets.preset(algo.presets, config.preset or "tuned", config.env)
     except ConfigError:
-        return document["config"]
-    usual = to_values(from_values(algo.config, values | dict(algo.overrides)))
-    config = document["config"]
-    return {key: value for key, value in config.items() if value != usual.get(key)}
+        return values
+    begin = to_values(from_values(algo.config, block | dict(algo.overrides)))
+    return {key: value for key, value in values.items() if value != begin.get(key)}
 
 
 def shown(value: Any) -> str:

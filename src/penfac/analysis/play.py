@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from penfac.analysis.judge import load_policy
+from penfac.analysis.evaluate import load_policy
 from penfac.envs.gym import check_id
 from penfac.envs.opengl import choose_opengl
 from penfac.errors import ConfigError, EnvironmentFault
 from penfac.policy import Policy
 from penfac.randomness import Stream, env_seed
-from penfac.runs.folder import RunFolder, read_config, storage
-from penfac.runs.learners import one_of
-from penfac.training.request import check_document, env_options
+from penfac.runs.config import RunConfig
+from penfac.runs.folder import RunFolder
+from penfac.runs.run import Run
+from penfac.runs.storage import make_folder, storage
 
 VIDEOS = (".mp4", ".webm", ".gif")
 GIF_FRAMES = 25  # a second: more than browsers like to show
@@ -43,7 +44,7 @@ class Played(NamedTuple):
     returned: float
     ended: str  # terminated, time limit, or cut
 
-    def told(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         return {
             "run": str(self.run),
             "seed": self.seed,
@@ -65,23 +66,23 @@ def play(runs: list[Path], wish: Wish) -> dict[str, Any]:
     if pyplot is not None:
         show(pyplot, beside(played), played[0].per_second)
     return {
-        "episodes": [p.told() for p in played],
+        "episodes": [p.to_document() for p in played],
         "files": [str(file) for file in (wish.video, wish.strip) if file is not None],
     }
 
 
 def play_one(run: Path, wish: Wish) -> Played:
-    document = read_config(run)
-    check_document(run / "config.json", document)
-    check_id(document["env"])
-    _, seed, folder = one_of(run, document, wish.seed)
-    policy = load_policy(folder)
-    env = open_picture(document, wish.size)
+    opened = Run.open(run)
+    config, learner = opened.config, opened.learner(wish.seed)
+    check_id(config.env)
+    policy = load_policy(learner.path)
+    env = open_picture(config, wish.size)
     try:
-        reset_seed = env_seed(seed, Stream.PLAY_RESET, 0, wish.episode)
-        return Played(run, seed, *record(env, policy, reset_seed, wish.steps))
+        reset_seed = env_seed(learner.seed, Stream.PLAY_RESET, 0, wish.episode)
+        frames = record(env, policy, reset_seed, wish.steps)
+        return Played(run, learner.seed, *frames)
     except gymnasium.error.Error as error:
-        raise EnvironmentFault(f"{document['env']}: {error}") from error
+        raise EnvironmentFault(f"{config.env}: {error}") from error
     finally:
         env.close()
 
@@ -146,9 +147,9 @@ def check(wish: Wish) -> None:
             )
 
 
-def open_picture(document: dict[str, Any], size: tuple[int, int]) -> gymnasium.Env:
+def open_picture(config: RunConfig, size: tuple[int, int]) -> gymnasium.Env:
     """The run's environment, drawing; its size where it takes one."""
-    name, options = document["env"].rpartition(":")[2], env_options(document)
+    name, options = config.env.rpartition(":")[2], config.env_options
     choose_opengl()
     kwargs: dict[str, Any] = dict(options.kwargs) | {"render_mode": "rgb_array"}
     if options.max_episode_steps is not None:
@@ -223,8 +224,7 @@ def write_strip(file: Path, played: list[Played], pictures: int) -> None:
     rows = [moments(p, pictures)[: low(played)] for p in played]
     wide = min(row.shape[1] for row in rows)
     drawn = np.concatenate([row[:, :wide] for row in rows], 0)
-    with storage(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     data = imageio.imwrite("<bytes>", drawn, extension=".png")
     RunFolder(file.parent).write(file.name, data)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from penfac.api.keywords import in_python
 from penfac.api.model import Model, Place
-from penfac.runs.folder import read_config
+from penfac.runs.config import read_config
 
 
 class PeNFAC(Model):
@@ -76,6 +76,5 @@ KINDS: dict[str, type[Model]] = {
 def load(path: Place, env: Any = None, seed: int | None = None) -> Model:
     """Load the model of a run folder, whatever its algorithm; see `Model.load`."""
     with in_python():
-        algo = str(read_config(Path(path)).get("algo"))
-    # an unknown algorithm: any class raises the right error
-    return KINDS.get(algo, PeNFAC).load(path, env, seed)
+        kind = KINDS[read_config(Path(path)).algo]
+    return kind.load(path, env, seed)

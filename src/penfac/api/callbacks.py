@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from penfac.engines.base import Counters
+from penfac.engines.base import Counters, Progress
 from penfac.errors import Divergence, EnvironmentFault
+from penfac.runs.config import RunConfig
+from penfac.runs.evaluations import Evaluation
 from penfac.runs.learners import Learner
-from penfac.training.events import Listener, Outcome
 from penfac.training.interruption import StopRequested
-from penfac.training.loop import Updated
-from penfac.types import EvalPoint
+from penfac.training.limits import Outcome
+from penfac.training.listener import Listener
 
 FAULTS = {kind.exit_code: kind for kind in (EnvironmentFault, Divergence)}
 # notes for the log only, and a learner's fault, which is raised later
@@ -40,8 +41,8 @@ class Event:
 Callback = Callable[[Event], Any]  # False ends the run
 
 
-class Told(Listener):
-    """Tells a bar, if there is one, and the callback."""
+class CallbackListener(Listener):
+    """Passes news to a bar, if there is one, and to the callback."""
 
     def __init__(self, callback: Callback | None, bar: Listener | None):
         self.callback, self.bar = callback, bar or Listener()
@@ -49,18 +50,17 @@ class Told(Listener):
         self.folder: Path | None = None
         self.raised: BaseException | None = None
 
-    def started(self, folder: Path, document: dict[str, Any], done: int) -> None:
+    def started(self, folder: Path, config: RunConfig, done: int) -> None:
         self.folder = folder
-        self.bar.started(folder, document, done)
+        self.bar.started(folder, config, done)
 
-    def updated(self, who: Learner, counters: Counters, event: Updated) -> None:
-        self.bar.updated(who, counters, event)
-        progress = event.progress
+    def updated(self, who: Learner, counters: Counters, progress: Progress) -> None:
+        self.bar.updated(who, counters, progress)
         numbers = {"sigma": progress.sigma, **progress.metrics, **progress.stats.terms}
         where = (who.seed, counters.step, counters.update)
         self.call(Event("update", *where, numbers, list(progress.stats.returns)))
 
-    def evaluated(self, who: Learner, counters: Counters, point: EvalPoint) -> None:
+    def evaluated(self, who: Learner, counters: Counters, point: Evaluation) -> None:
         self.bar.evaluated(who, counters, point)
         where = (who.seed, point.step, point.update)
         self.call(Event("evaluation", *where, {}, list(point.returns)))
@@ -86,17 +86,17 @@ class Told(Listener):
             raise StopRequested("stopped by the callback", 0)
 
 
-def progress() -> Any:
+def progress_bar_here() -> Any:
     """Return the progress bar for a notebook, a terminal or a pipe."""
     from penfac.api.notebook import bar
 
     return bar()
 
 
-def raise_what_stopped(outcome: Outcome, told: Told) -> None:
+def raise_reason(outcome: Outcome, listener: CallbackListener) -> None:
     """Raise the reason for which a run ended early; everything is saved by then."""
-    if told.raised is not None:
-        raise told.raised
+    if listener.raised is not None:
+        raise listener.raised
     if outcome.exit_code == 130:
         raise KeyboardInterrupt
     if outcome.exit_code == 143:

@@ -2,11 +2,12 @@
 
 import os
 import shutil
-import uuid
 from pathlib import Path
 
 from penfac.errors import ConfigError, PenfacError
-from penfac.runs.folder import Lock, RunFolder, read_config, storage
+from penfac.runs.config import read_config
+from penfac.runs.folder import RunFolder
+from penfac.runs.storage import Lock, storage, temporary_in
 
 LEFT_BEHIND = shutil.ignore_patterns("lock", ".tmp-*", ".probe-*")
 
@@ -16,19 +17,15 @@ def copy_run(run: Path, target: Path) -> None:
     if run.resolve() == target.resolve():
         return
     check_target(run, target)
-    lock = Lock(run)  # no process writes while we read
-    try:
-        with storage(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = beside(target)
-            try:
-                shutil.copytree(run, temporary, ignore=LEFT_BEHIND)
-                RunFolder(temporary).load_checkpoint()  # raises if none is good
-                put(temporary, target)
-            finally:
-                shutil.rmtree(temporary, ignore_errors=True)
-    finally:
-        lock.release()
+    with Lock(run), storage(target):  # no process writes while we read
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_in(target.parent)
+        try:
+            shutil.copytree(run, temporary, ignore=LEFT_BEHIND)
+            RunFolder(temporary).load_checkpoint()  # raises if none is good
+            put(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def check_target(run: Path, target: Path) -> None:
@@ -39,12 +36,12 @@ def check_target(run: Path, target: Path) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     try:
-        document = read_config(target)
+        config = read_config(target)
     except PenfacError:
         raise ConfigError(
             f"{target}: exists and is not a saved model; choose another folder"
         ) from None
-    if len(document["seeds"]) > 1 or "arms" in document:
+    if len(config.seeds) > 1 or config.arms is not None:
         raise ConfigError(
             f"{target}: is a run of several learners; choose another folder"
         )
@@ -55,9 +52,8 @@ def put(temporary: Path, target: Path) -> None:
     if not target.exists():
         os.rename(temporary, target)
         return
-    lock = Lock(target)  # a process may be learning there
-    aside = beside(target)
-    try:
+    aside = temporary_in(target.parent)
+    with Lock(target):  # a process may be learning there
         os.rename(target, aside)
         try:
             os.rename(temporary, target)
@@ -65,9 +61,3 @@ def put(temporary: Path, target: Path) -> None:
             os.rename(aside, target)
             raise
         shutil.rmtree(aside, ignore_errors=True)
-    finally:
-        lock.release()
-
-
-def beside(target: Path) -> Path:
-    return target.parent / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"

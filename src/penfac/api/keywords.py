@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError, PenfacError
 
 WORDS = {  # words of command-line messages, and their Python equivalents

@@ -1,6 +1,6 @@
 """A model: a run folder with the method names of Stable-Baselines3.
 
-`penfac.training.trial` trains, `penfac.analysis.judge` evaluates.
+`penfac.training.trial` trains, `penfac.analysis.evaluate` evaluates.
 """
 
 import dataclasses
@@ -12,26 +12,29 @@ from typing import Any, ClassVar, Self
 import gymnasium
 import numpy as np
 
-from penfac.algos import ALGORITHMS
-from penfac.analysis.judge import exploring, judge, load_policy
-from penfac.api.callbacks import Callback, Told, progress, raise_what_stopped
+from penfac.analysis.evaluate import evaluate_run, explorer_of, load_policy
+from penfac.api.callbacks import (
+    Callback,
+    CallbackListener,
+    progress_bar_here,
+    raise_reason,
+)
 from penfac.api.copies import copy_run
 from penfac.api.keywords import in_python, options_of, whole
 from penfac.api.observations import observation_space, rows_of
-from penfac.engines.base import Job
+from penfac.api.sources import find_source
 from penfac.engines.build import build_engine
-from penfac.envs.own import Source, announce, recall, remember, source_of
+from penfac.envs.own import Source, announce, remember, source_of
 from penfac.errors import ConfigError
 from penfac.policy import Policy
 from penfac.randomness import Stream, generator
 from penfac.rollout.evaluate import action_chooser
-from penfac.runs.folder import read_config
-from penfac.runs.learners import one_of
-from penfac.settings.configs import from_values
-from penfac.training.events import Limits, Outcome
+from penfac.runs.config import RunConfig, read_config
+from penfac.runs.run import Run
+from penfac.training.limits import Limits, Outcome
 from penfac.training.place import check_place
-from penfac.training.request import Request, check_document, env_options, resolve
-from penfac.training.trial import resume, start
+from penfac.training.request import Request, resolve
+from penfac.training.trial import job_of, resume, start
 
 Place = str | os.PathLike[str]
 PREDICTED = 2**32 - 1  # `penfac eval` uses no batch of episodes with this number
@@ -45,7 +48,7 @@ class Model:
     seed: int
     _source: Source
     _request: Request  # absent in a loaded model
-    _document: dict[str, Any]  # the content of config.json
+    _config: RunConfig  # of the run, or of the one that `learn` would begin
     _policy: Policy | None = None
     _noise: np.random.Generator | None = None
     _space: gymnasium.Space | None = None
@@ -88,7 +91,7 @@ class Model:
             out=Path(out),
             name=name,
         )
-        self._document = resolve(self._request)
+        self._config = resolve(self._request)
 
     def __repr__(self) -> str:
         where = "" if self.run is None else f", run={str(self.run)!r}"
@@ -123,43 +126,46 @@ class Model:
         if callback is not None and not callable(callback):
             kind = type(callback).__name__
             raise ConfigError(f"callback is a {kind}: must be a function of an event")
-        bar = progress() if progress_bar else None
-        told = Told(callback, bar)
+        bar = progress_bar_here() if progress_bar else None
+        listener = CallbackListener(callback, bar)
         try:
             with in_python():
-                judged = {"eval_every": eval_every, "eval_episodes": eval_episodes}
-                outcome = self._train(total_timesteps, judged, told)
+                schedule = {"eval_every": eval_every, "eval_episodes": eval_episodes}
+                outcome = self._train(total_timesteps, schedule, listener)
         finally:
             if bar is not None:
                 bar.close()
-            self._take(told.folder)
-        raise_what_stopped(outcome, told)
+            self._take(listener.folder)
+        raise_reason(outcome, listener)
         return self
 
-    def _train(self, steps: Any, judged: dict[str, Any], told: Told) -> Outcome:
+    def _train(
+        self, steps: Any, schedule: dict[str, Any], listener: CallbackListener
+    ) -> Outcome:
         """Start a run at the first call, continue it afterwards."""
         self._find_env()
         more = None if steps is None else whole("total_timesteps", steps, 1)
-        said = {k: whole(k, v, 1) for k, v in judged.items() if v is not None}
+        said = {k: whole(k, v, 1) for k, v in schedule.items() if v is not None}
         limits = Limits(env_timeout=math.inf)  # a watchdog would end the process
         if self.run is None:
             if more is None:
                 raise ConfigError("learn: the first call must say the number of steps")
             request = dataclasses.replace(self._request, steps=more, **said)
-            return start(request, limits, told)
+            return start(request, limits, listener)
         for key, value in said.items():
-            if value != self._document[key]:
+            if value != (set_ := getattr(self._config, key)):
                 raise ConfigError(
-                    f"{key} {value}: must stay {self._document[key]}, which the first call "
-                    "of learn set; leave it out"
+                    f"{key} {value}: must stay {set_}, which the first call of learn "
+                    "set; leave it out"
                 )
-        done = min(self.num_timesteps, self._document["steps"])
-        return resume(self.run, limits, told, None if more is None else done + more)
+        done = min(self.num_timesteps, self._config.steps)
+        budget = None if more is None else done + more
+        return resume(self.run, limits, listener, budget)
 
     def _take(self, folder: Path | None) -> None:
         """Load what the run left, however it ended."""
         if folder is not None and folder.is_dir():
-            self.run, self._document = folder, read_config(folder)
+            self.run, self._config = folder, read_config(folder)
             self._policy = self._noise = None
             remember(folder, self._source)
 
@@ -192,11 +198,13 @@ class Model:
     def _untrained(self) -> Policy:
         """The policy before the first update, from the engine that would train it."""
         self._find_env()
-        document, algo = self._document, ALGORITHMS[self.algo]
-        cfg = from_values(algo.config, document["config"])
-        options = env_options(document)
-        job = Job(algo, cfg, document["env"], options, document["steps"])
-        engine = build_engine(job, document["engine"], [self.seed], [cfg])
+        config = self._config
+        engine = build_engine(
+            job_of(config)._replace(eval_episodes=0),
+            config.engine,
+            [self.seed],
+            [config.settings],
+        )
         try:
             return engine.policy(0)
         finally:
@@ -223,10 +231,9 @@ class Model:
         return policy.actions.to_env(self._explore(policy, rows)), None
 
     def _explore(self, policy: Policy, rows: np.ndarray) -> np.ndarray:
-        algo = ALGORITHMS[self.algo]
-        cfg = from_values(algo.config, self._document["config"])
-        how, path = algo.collecting(cfg).exploration, self.run or Path(self._source.id)
-        if how.law == "none":
+        path = self.run or Path(self._source.id)
+        explorer = explorer_of(path, policy, self._config)
+        if explorer.how.law == "none":
             raise ConfigError(
                 f"deterministic=False: {path} explores with noise on parameters, not on "
                 "actions; use deterministic=True"
@@ -234,7 +241,6 @@ class Model:
         if self._noise is None:
             when = (PREDICTED, self.num_timesteps)
             self._noise = generator(self.seed, Stream.PLAY_NOISE, *when)
-        explorer = exploring(path, policy, cfg, how, self._document["steps"])
         return action_chooser("sampled", explorer, self._noise)(rows, 0)
 
     def _observed(self) -> gymnasium.Space:
@@ -245,7 +251,7 @@ class Model:
                 raise ConfigError(
                     f"{self._source.id}: is not imported to predict; pass env= to penfac.load"
                 )
-            options = env_options(self._document)
+            options = self._config.env_options
             self._space = observation_space(self._source.id, options)
         return self._space
 
@@ -260,7 +266,8 @@ class Model:
             )
         self._find_env()
         mode = "mean" if deterministic else "sampled"
-        return judge(self.run, whole("episodes", episodes, 1), mode)["seeds"][0]
+        count = whole("episodes", episodes, 1)
+        return evaluate_run(self.run, count, mode)["seeds"][0]
 
     # --- saving -----------------------------------------------------------------------
 
@@ -281,34 +288,18 @@ class Model:
         Loading runs no code. `env` is needed if a program made the environment; `seed`
         selects one of several.
         """
-        folder = Path(path)
-        document = read_config(folder)
-        check_document(folder / "config.json", document)
-        if seed is None and "arms" not in document and len(document["seeds"]) > 1:
-            there = ", ".join(map(str, document["seeds"]))
-            raise ConfigError(f"{folder}: has the seeds {there}; choose one with seed=")
-        if document["algo"] != cls.algo:
+        run = Run.open(Path(path))
+        config = run.config
+        if seed is None and config.arms is None and len(config.seeds) > 1:
+            there = ", ".join(map(str, config.seeds))
+            raise ConfigError(f"{path}: has the seeds {there}; choose one with seed=")
+        if config.algo != cls.algo:
             raise ConfigError(
-                f"{folder}: was trained with {document['algo']}; load it with penfac.load"
+                f"{path}: was trained with {config.algo}; load it with penfac.load"
             )
-        learner = one_of(folder, document, seed)
+        learner = run.learner(seed)
         model = cls.__new__(cls)
         model.seed, model._loaded = learner.seed, env is None
-        model._source = found_again(learner.path, document, env)
+        model._source = find_source(learner.path, config, env)
         model._take(learner.path)
         return model
-
-
-def found_again(folder: Path, document: dict[str, Any], env: Any) -> Source:
-    """Return the environment of a run, by its id or as given."""
-    known = Source(document["env"], env_options(document))
-    if env is None or env == known.id:
-        return recall(folder, known)
-    if known.lost:
-        return source_of(env, known.options, known_as=known.id)
-    given = source_of(env, options_of(None, None, False, None))
-    if given.id.rpartition(":")[2] != known.id.rpartition(":")[2]:
-        raise ConfigError(
-            f"{folder}: was trained on {known.id}, not on {given.id}; leave env out"
-        )
-    return known

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penfac import terminal
+from penfac.runs.config import RunConfig
 
 DRAW_EVERY = 0.2  # seconds
 
@@ -32,13 +33,13 @@ class Notebook(terminal.Plain):
         self.handle: Any = None
         self.judged, self.notes, self.drawn = "compiling", [], 0.0
 
-    def started(self, folder: Path, document: dict[str, Any], done: int) -> None:
-        super().started(folder, document, done)
+    def started(self, folder: Path, config: RunConfig, done: int) -> None:
+        super().started(folder, config, done)
         display = import_module("IPython.display").display
         self.handle = display(self.picture(), raw=True, display_id=True)
 
-    def updated(self, who, counters, event) -> None:
-        super().updated(who, counters, event)
+    def updated(self, who, counters, progress) -> None:
+        super().updated(who, counters, progress)
         self.draw()
 
     def evaluated(self, who, counters, point) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from penfac.envs.gym import EnvOptions, check_id, open_world
+from penfac.envs.gym import check_id, open_world
+from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError, PenfacError
 
 Ask = Callable[[], gymnasium.Space]  # the environment's space; may open the environment

@@ -26,7 +26,7 @@ from penfac.algos.nets import mlp
 from penfac.bench.figures import Figures, Say
 from penfac.engines.base import Counters, Job, moment
 from penfac.engines.host import HostEngine
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.rollout.padding import pad
 from penfac.settings.penfac import Config
 from penfac.types import EnvSpec, Transitions

@@ -19,7 +19,7 @@ from penfac.algos import ALGORITHMS
 from penfac.bench.figures import Figures, Say
 from penfac.engines.base import Counters, Job
 from penfac.engines.host import HostEngine
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.envs.roboschool.cpu import CpuEngine, WorldStates
 from penfac.envs.roboschool.drag import drag
 from penfac.envs.roboschool.task import make_task

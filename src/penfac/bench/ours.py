@@ -6,7 +6,7 @@ from penfac.algos import ALGORITHMS
 from penfac.bench.contest import Race, mean_return, settings
 from penfac.engines.base import Counters, Job
 from penfac.engines.host import HostEngine
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.training.loop import count_update
 
 

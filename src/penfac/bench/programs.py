@@ -23,7 +23,7 @@ from penfac.bench.device import rate as raw_rate
 from penfac.bench.figures import Figures, Say
 from penfac.engines.base import Counters, Job
 from penfac.engines.build import build_engine
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.plots import costs
 from penfac.settings import presets
 from penfac.settings.configs import from_values

@@ -16,7 +16,7 @@ from penfac.runs.folder import RunFolder
 from penfac.studies import findings, plan, publish, run_results
 from penfac.studies.runner import How, start
 from penfac.studies.spec import Arm, Study
-from penfac.training.events import Limits
+from penfac.training.limits import Limits
 
 RUNS = {"few": (2, 2), "many": (2, 10)}  # arms x seeds of short runs
 TOLD = (20, 60, 200)  # arms, seeds, evaluations of a large report
@@ -66,7 +66,7 @@ def timed(
     began = time.perf_counter()
     start(study, tuple(range(seeds)), folder, How(processes=processes), Limits(), say)
     took = time.perf_counter() - began
-    units = plan.units(folder, plan.read_document(folder))
+    units = plan.units(folder, plan.read_plan(folder))
     return took, sum(run_results.read_seconds(unit.path) for unit in units)
 
 
@@ -93,11 +93,11 @@ def large(folder: Path) -> None:
     arms, seeds, count = TOLD
     own = tuple(Arm(f"a{k}", settings={"sigma": 0.1 + 0.01 * k}) for k in range(arms))
     study = Study("large", "large", own, ("penfac/LQR-v0",), steps=count * 1000)
-    document = plan.make_document(study, tuple(range(seeds)), "auto", "")
+    planned = plan.make_plan(study, tuple(range(seeds)), "auto", "")
     folder.mkdir()
-    plan.write(folder, document)
+    plan.write_plan(folder, planned)
     random = np.random.default_rng(0)
-    for unit in plan.units(folder, document):
+    for unit in plan.units(folder, planned):
         returns = np.cumsum(random.normal(1, 5, count))
         rows = [
             f"{1000 * k},{k},{e},mean,{returns[k] + e},100,0"

@@ -8,10 +8,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from penfac.runs.learners import Learner
-from penfac.search.halving import Found
+from penfac.search.rungs import SearchOutcome
 from penfac.stats import welch
 from penfac.terminal import console, say
-from penfac.training.events import Outcome
+from penfac.training.limits import Outcome
 
 
 def outcome_document(outcome: Outcome) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def mean_and_spread(values: list[float]) -> str:
 OUTCOME = (outcome_document, print_outcome)
 
 
-def search_document(found: Found) -> dict[str, Any]:
+def search_document(found: SearchOutcome) -> dict[str, Any]:
     return {
         "search": str(found.folder),
         "state": found.reason,
@@ -130,7 +130,7 @@ def search_document(found: Found) -> dict[str, Any]:
     }
 
 
-def print_search(found: Found) -> None:
+def print_search(found: SearchOutcome) -> None:
     """Print the best ten configurations of the last round, and where the files are."""
     last = max((row.rung for row in found.rows), default=0)
     rows = [row for row in found.rows if row.rung == last]

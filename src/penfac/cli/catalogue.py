@@ -78,7 +78,8 @@ def environments() -> list[dict[str, Any]]:
 
 def _opened(name: str, kind: str) -> dict[str, Any]:
     """What an environment says of itself once it is made."""
-    from penfac.envs.gym import EnvOptions, open_world
+    from penfac.envs.gym import open_world
+    from penfac.envs.options import EnvOptions
 
     try:
         world = open_world(name, EnvOptions())

@@ -124,7 +124,7 @@ def train(
     and stops; `penfac resume` continues.
     """
     from penfac.cli import answers
-    from penfac.training import bundle, trial
+    from penfac.training import trial, unpack
     from penfac.training.request import Request
 
     groups = (learners, budget, evaluation, environment, place)
@@ -133,7 +133,7 @@ def train(
     if into is None:
         work = lambda listener: trial.start(request, limits, listener)  # noqa: E731
     else:
-        work = lambda listener: bundle.start_into(into, request, limits, listener)  # noqa: E731
+        work = lambda listener: unpack.start_into(into, request, limits, listener)  # noqa: E731
     return follow(work, json_, answers.OUTCOME)
 
 
@@ -194,7 +194,7 @@ def resume(
     """Continue a run exactly where it stopped."""
     from penfac.cli import answers
     from penfac.search import halving
-    from penfac.training import bundle, trial
+    from penfac.training import bundle, trial, unpack
 
     limits = process.limits()
     budget = if_given(whole, steps, "--steps")
@@ -206,6 +206,6 @@ def resume(
             )
         work = lambda listener: halving.resume(run, limits, listener)  # noqa: E731
         return follow(work, json_, answers.SEARCH)
-    go_on = bundle.resume_into if bundle.is_bundle(run) else trial.resume
+    go_on = unpack.resume_into if bundle.is_bundle(run) else trial.resume
     work = lambda listener: go_on(run, limits, listener, budget)  # noqa: E731
     return follow(work, json_, answers.OUTCOME)

@@ -34,7 +34,7 @@ def evaluate(
 ) -> int:
     """Evaluate a policy on new initial states."""
     from penfac.analysis.compare import compare as compare_runs
-    from penfac.analysis.judge import judge
+    from penfac.analysis.evaluate import evaluate_run
     from penfac.cli import answers
 
     count = positive(episodes, "--episodes")
@@ -46,7 +46,9 @@ def evaluate(
         raise ConfigError(
             f"eval: takes one run, or two with --compare (got {len(runs)})"
         )
-    return reply(json_, lambda: judge(runs[0], count, mode), answers.print_judgement)
+    return reply(
+        json_, lambda: evaluate_run(runs[0], count, mode), answers.print_judgement
+    )
 
 
 @command(

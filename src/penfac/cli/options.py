@@ -17,7 +17,7 @@ from penfac.cli.groups import argument, flag, option
 
 if TYPE_CHECKING:
     from penfac.search import halving
-    from penfac.training.events import Limits
+    from penfac.training.limits import Limits
 
 DEFAULT_ENV = "RoboschoolHalfCheetah-v2"
 BUDGET = "How long, with which seeds"  # headings in --help
@@ -121,7 +121,7 @@ class Environment:
     ] = 0
 
     def asked(self) -> dict[str, Any]:
-        from penfac.envs.gym import EnvOptions
+        from penfac.envs.options import EnvOptions
 
         limit = if_given(whole, self.max_episode_steps, "--max-episode-steps")
         options = EnvOptions(
@@ -171,7 +171,7 @@ class Stopping:
     ] = None
 
     def limits(self, **more: Any) -> "Limits":
-        from penfac.training.events import Limits
+        from penfac.training.limits import Limits
 
         more.setdefault("checkpoint_every", 60.0)  # seconds
         return Limits(

@@ -70,16 +70,16 @@ def card(
     """
 
     def work() -> dict[str, Any]:
-        from penfac.analysis.card import card, worth
+        from penfac.analysis.card import card, mean_return
 
         if out is not None:
             check_file(out, "--out", ".md")
         facts = facts_of(run)
-        home = run if len(facts.judged) > 1 else run / "policy"
+        home = run if len(facts.evaluations) > 1 else run / "policy"
         file = home / "README.md" if out is None else out
         write(file, card(facts).encode())
-        result = worth(facts.judged)
-        return {"card": str(file), "seeds": len(facts.judged)} | result._asdict()
+        result = mean_return(facts.evaluations)
+        return {"card": str(file), "seeds": len(facts.evaluations)} | result._asdict()
 
     return reply(json_, work, print_card)
 
@@ -116,9 +116,9 @@ def unpack(
 ) -> int:
     """Write the run folders of a bundle, with curves and TensorBoard files."""
     from penfac.cli import answers
-    from penfac.training import bundle
+    from penfac.training import unpack
 
-    work = lambda: {"run": str(bundle.unpack(file, out))}  # noqa: E731
+    work = lambda: {"run": str(unpack.unpack(file, out))}  # noqa: E731
     return reply(json_, work, answers.print_run)
 
 
@@ -127,16 +127,12 @@ def unpack(
 
 def load_policy_at(path: Path, seed: int | None) -> "Policy":
     """Load the policy of a run's seed, of a policy folder or of a policy file."""
-    from penfac.analysis.judge import load_policy
+    from penfac.analysis.evaluate import load_policy
     from penfac.policy import Policy, PolicyFileError
-    from penfac.runs.folder import read_config
-    from penfac.runs.learners import one_of
-    from penfac.training.request import check_document
+    from penfac.runs.run import Run
 
     if not (path.is_file() or (path / "policy.safetensors").is_file()):
-        document = read_config(path)
-        check_document(path / "config.json", document)
-        return load_policy(one_of(path, document, seed).path)
+        return load_policy(Run.open(path).learner(seed).path)
     try:
         policy = Policy.load(path)
     except PolicyFileError as error:
@@ -172,16 +168,13 @@ def make_c(policy: "Policy", file: Path, name: str | None) -> Made:
 def facts_of(run: Path) -> Any:
     """Collect what the card of a run says, of every seed."""
     from penfac.analysis.card import Facts, last_evaluation
-    from penfac.analysis.judge import load_policy
-    from penfac.runs.folder import read_config
-    from penfac.runs.learners import learners_of, one_of
-    from penfac.training.request import check_document
+    from penfac.analysis.evaluate import load_policy
+    from penfac.runs.run import Run
 
-    document = read_config(run)
-    check_document(run / "config.json", document)
-    first = one_of(run, document, None)  # refuses a run with arms
-    judged = [last_evaluation(each) for each in learners_of(run, document)]
-    return Facts(document, judged, load_policy(first.path), str(run))
+    opened = Run.open(run)
+    first = opened.learner(None)  # refuses a run with arms
+    last = [last_evaluation(learner) for learner in opened.learners]
+    return Facts(opened.config, last, load_policy(first.path), str(run))
 
 
 # --- files -------------------------------------------------------------------------------

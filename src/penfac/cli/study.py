@@ -105,7 +105,7 @@ def tune_study(
     from penfac.training.place import check_place
 
     check_place(on, None)
-    chosen = plan.at(
+    chosen = plan.with_budget(
         find_study(name, fidelity), steps=if_given(whole, steps, "--steps")
     )
     home = out / f"{chosen.name}-tune"
@@ -154,7 +154,7 @@ def run(
 
     check_place("auto", driver.folder)
     with terminal.reserve_stdout(json_):  # a .py file may print
-        chosen = plan.at(
+        chosen = plan.with_budget(
             find_study(name, fidelity), **budget.asked(), **evaluation.asked()
         )
     if settings is not None:
@@ -183,7 +183,7 @@ def status(
     from penfac.cli import study_answers
     from penfac.studies import progress
 
-    work = lambda: progress.standing(folder)  # noqa: E731
+    work = lambda: progress.read_progress(folder)  # noqa: E731
     if not watch or json_:
         return reply(json_, work, study_answers.print_progress)
     from rich.live import Live
@@ -236,7 +236,7 @@ def claims(
     ] = None,
 ) -> int:
     """List the paper's sentences with their verdicts, from reports."""
-    from penfac.runs.folder import storage
+    from penfac.runs.storage import storage
     from penfac.studies.ledger import claims_page
 
     page = claims_page(results)

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from penfac.studies.runner import Told
+from penfac.studies.runner import StudyOutcome
 from penfac.studies.spec import Study
 from penfac.terminal import console, say
 
@@ -35,7 +35,7 @@ def print_study(study: Study) -> None:
             say(f"  only if {need}")
 
 
-def outcome_document(outcome: Told) -> dict[str, Any]:
+def outcome_document(outcome: StudyOutcome) -> dict[str, Any]:
     return {
         "study": str(outcome.folder),
         "state": outcome.reason,
@@ -46,7 +46,7 @@ def outcome_document(outcome: Told) -> dict[str, Any]:
     }
 
 
-def print_outcome(outcome: Told) -> None:
+def print_outcome(outcome: StudyOutcome) -> None:
     runs = ", ".join(f"{n} {state}" for state, n in outcome.counts.items() if n)
     say(f"{outcome.reason}: {runs}")
     say(f"report: penfac study report {shlex.quote(str(outcome.folder))}")

@@ -9,7 +9,8 @@ import numpy as np
 
 from penfac.algos.base import Algorithm, Collecting, Moment
 from penfac.core.noise import narrowed
-from penfac.envs.gym import EnvOptions, Watch
+from penfac.envs.gym import Watch
+from penfac.envs.options import EnvOptions
 from penfac.errors import CorruptFile, Divergence, PenfacError
 from penfac.policy import ActionScale, Policy, PolicyWeights
 from penfac.randomness import Stream

@@ -4,7 +4,6 @@ import importlib
 import importlib.util
 import math
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium
@@ -12,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from penfac.envs.mujoco_warnings import hear_mujoco
+from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError, EnvironmentFault
 from penfac.policy import ActionScale
 from penfac.settings.suggest import nearest
@@ -20,16 +20,6 @@ from penfac.types import EnvSpec
 EXTRAS = {  # id fragment -> (module to import first, extra that brings it)
     "BulletEnv": ("pybullet_envs_gymnasium", "pybullet"),
 }
-
-
-@dataclass(frozen=True)
-class EnvOptions:
-    """What a user may say about an environment beyond its id."""
-
-    max_episode_steps: int | None = None
-    action_bounds: tuple[float, float] | None = None
-    flatten_obs: bool = False
-    kwargs: dict[str, Any] = field(default_factory=dict)
 
 
 class Watch:

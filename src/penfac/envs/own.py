@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, register, registry
 
-from penfac.envs.gym import EnvOptions
+from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError
 
 NAMESPACE = "penfac-own/"

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from penfac.errors import ConfigError, CorruptFile
-from penfac.studies.run_results import LearningCurve, RunResult, finite, reading
+from penfac.runs.csv_files import reading
+from penfac.runs.evaluations import LearningCurve, finite
+from penfac.studies.run_results import RunResult
 from penfac.studies.spec import Study
 
 KEYS = ("env", "arm", "seed", "step")

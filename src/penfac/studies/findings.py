@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from penfac import stats
+from penfac.settings.configs import to_values
 from penfac.studies import plan, verdicts
 from penfac.studies.claims import Need, Side
 from penfac.studies.curve_files import add_published
@@ -18,8 +19,8 @@ def findings(
     folder: Path, mixed: bool = False, elsewhere: Path | None = None
 ) -> dict[str, Any]:
     """Read a study folder, and the runs of a curves.csv `elsewhere`."""
-    document = plan.read_document(folder)
-    study, units = plan.study_of(document), plan.units(folder, document)
+    planned = plan.read_plan(folder)
+    study, units = planned.study, plan.units(folder, planned)
     plan.check_runs(units, mixed)
     here = [read_run(unit, conditions(study)) for unit in units]
     runs = here if elsewhere is None else add_published(here, elsewhere, study)
@@ -30,13 +31,13 @@ def findings(
         "paper": study.paper,
         "question": study.question,
         "fidelity": study.fidelity,
-        "command": document["command"],
+        "command": planned.command,
         "folder": str(folder),
-        "created": document["created"],
-        "penfac": document["penfac"],
-        "versions": document["versions"],
+        "created": planned.created,
+        "penfac": planned.penfac,
+        "versions": planned.versions,
         "steps": study.steps,
-        "eval_every": units[0].document["eval_every"],
+        "eval_every": units[0].run.config.eval_every,
         "eval_episodes": study.eval_episodes,
         "seeds": sorted({run.unit.seed for run in runs}),
         "cost": {
@@ -68,7 +69,8 @@ def published_runs(runs: list[RunResult], file: Path | None) -> dict[str, Any]:
 
 def arms_table(study: Study, units: list[plan.Unit]) -> list[dict[str, Any]]:
     """The settings of each arm, with its config in the first environment."""
-    configs = {u.arm: u.document["config"] for u in units if u.env == study.envs[0]}
+    first = [unit for unit in units if unit.env == study.envs[0]]
+    configs = {u.arm: to_values(u.run.config.settings) for u in first}
     return [
         {
             "name": arm.name,

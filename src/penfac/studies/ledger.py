@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError, CorruptFile
+from penfac.settings.configs import to_values
+from penfac.settings.registry import settings_of
 from penfac.studies import plan
 from penfac.studies.claims import Claim
 from penfac.studies.curve_files import read_active, read_curves
@@ -19,7 +20,6 @@ from penfac.studies.paper import FIDELITIES, PAPER, paper_study
 from penfac.studies.plan import Unit
 from penfac.studies.run_results import RunResult
 from penfac.studies.spec import Study
-from penfac.training.request import completed
 
 SHOWN = 3  # comparisons of a claim that are written out
 # settings that one way to collect alone reads
@@ -111,15 +111,13 @@ def read_made(folder: Path) -> Made | None:
         made = json.loads(file.read_text(encoding="utf-8"))
         states = {(e, a, s): state for e, a, s, state in made["unfinished"]}
         arms = {arm["name"]: arm for arm in made["arms"]}
-        configs = {name: (arm["algo"], arm["config"]) for name, arm in arms.items()}
         steps = int(made["steps"])
     except (OSError, ValueError, LookupError, TypeError):
         raise CorruptFile(f"{file}: is not a made.json that penfac wrote") from None
     told, runs = read_active(acting), []
     for who, modes in read_curves(curves).items():
         env, arm, seed = who
-        own: dict[str, Any] = {"config": configs[arm][1]} if arm in configs else {}
-        unit = Unit(env, arm, seed, curves, own)
+        unit = Unit(env, arm, seed, curves)
         state = states.get(who, "finished")
         runs.append(RunResult(unit, state, None, modes, 0.0, told.get(who, {})))
     return Made(steps, arms, runs)
@@ -160,12 +158,12 @@ def cell(study: Study, claim: Claim, found: dict[str, Any], made: Made) -> str:
 
 def differ(study: Study, claim: Claim, made: Made) -> bool:
     """Whether an arm that the claim compares has another config today."""
-    document = plan.make_document(study, (0, 1), "auto", "")
+    planned = plan.make_plan(study, (0, 1), "auto", "")
     named = {side.arm for c in claim.comparisons for side in c.sides}
     for arm in (arm for arm in study.arms if arm.name in named & made.arms.keys()):
         there = made.arms[arm.name]
-        today = plan.arm_request(study, study.envs[0], arm, document)["config"]
-        then = completed(ALGORITHMS[arm.algo], there["config"])
+        today = to_values(plan.arm_config(planned, study.envs[0], arm).settings)
+        then = {**settings_of(arm.algo).earlier, **there["config"]}
         if there["algo"] != arm.algo or read_by(today) != read_by(then):
             return True
     return False

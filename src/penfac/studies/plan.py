@@ -6,19 +6,25 @@ program on a device.
 
 import dataclasses
 import json
-import re
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 import penfac
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
-from penfac.runs.folder import RunFolder, read_config, storage
-from penfac.runs.learners import documents, learner_document, learners_of
-from penfac.runs.standing import failure, status
+from penfac.runs.config import IDENTITY, RunConfig, differences, read_config
+from penfac.runs.folder import RunFolder, folder_name
+from penfac.runs.learners import configs_of, learner_config
+from penfac.runs.run import Run
+from penfac.runs.status import NEW, read_status
+from penfac.runs.storage import make_folder
+from penfac.runs.versions import versions
 from penfac.studies import spec
 from penfac.studies.spec import Arm, Study
-from penfac.training.request import IDENTITY, Request, differences, resolve, versions
+from penfac.training.request import Request, resolve
 
 FORMAT = 1
 FILE = "study.json"
@@ -27,12 +33,21 @@ STATES: tuple[str, ...] = ("finished", "running", "failed", "missing")
 VERSIONED = ("jax", "jaxlib", "mujoco", "gymnasium", "numpy")
 
 
-class Group(NamedTuple):
-    """Arms of one algorithm on one environment."""
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of study.json: a study and how its runs are made."""
 
-    env: str
-    folder: Path
-    document: dict[str, Any]
+    format: int = FORMAT
+    penfac: str  # the version that made it
+    study: Any  # a Study
+    seeds: tuple[int, ...]
+    on: Literal["auto", "device"]  # which engine, not who runs it
+    command: str
+    created: str
+    versions: dict[str, str]
+
+    def to_document(self) -> dict[str, Any]:
+        """The content of study.json."""
+        return msgspec.to_builtins(replace(self, study=spec.to_table(self.study)))
 
 
 class Unit(NamedTuple):
@@ -42,31 +57,38 @@ class Unit(NamedTuple):
     arm: str
     seed: int
     path: Path
-    document: dict[str, Any]
+    config: RunConfig | None = None  # None: a run that is known by its report alone
 
     def __str__(self) -> str:
         return f"{self.env} {self.arm} seed {self.seed}"
+
+    @property
+    def run(self) -> Run:
+        assert self.config is not None, f"{self}: is known by its report alone"  # noqa: S101
+        return Run(self.path, self.config)
+
+    @property
+    def steps(self) -> int:
+        return self.run.config.steps
 
 
 # --- study.json --------------------------------------------------------------------------
 
 
-def make_document(
-    study: Study, seeds: tuple[int, ...], on: str, command: str
-) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "penfac": penfac.__version__,
-        "study": spec.to_table(study),
-        "seeds": list(seeds),
-        "on": on,  # auto or device: which engine, not who runs it
-        "command": command,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "versions": versions(),
-    }
+def make_plan(study: Study, seeds: tuple[int, ...], on: str, command: str) -> Plan:
+    return Plan(
+        penfac=penfac.__version__,
+        study=spec.of_table(spec.to_table(study)),  # as a file gives it back
+        seeds=seeds,
+        on="device" if on == "device" else "auto",
+        command=command,
+        created=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        versions=versions(),
+    )
 
 
-def read_document(folder: Path) -> dict[str, Any]:
+def read_plan(folder: Path) -> Plan:
+    """Read and check study.json."""
     file = folder / FILE
     if not file.is_file():
         raise ConfigError(f"{folder}: is not a study folder (it has no {FILE})")
@@ -78,163 +100,128 @@ def read_document(folder: Path) -> dict[str, Any]:
                 f"{file}: has format {version}, of penfac {document.get('penfac')}; "
                 f"this penfac reads up to {FORMAT}"
             )
-        check_kinds(document)
-        spec.of_table(document["study"])
+        plan = msgspec.convert(document, Plan)
+        if not plan.seeds or len(set(plan.seeds)) < len(plan.seeds):
+            raise ValueError("seeds must differ")
+        return replace(plan, study=spec.of_table(plan.study))
     except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RecursionError,
+        OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
         ConfigError,
-    ):
+    ):  # fmt: skip
         raise CorruptFile(f"{file}: is not a study that penfac wrote") from None
-    return document
 
 
-def check_kinds(document: dict[str, Any]) -> None:
-    """Refuse what `make_document` would not have written."""
-    kinds = {
-        "format": int, "penfac": str, "study": dict, "seeds": list, "on": str,
-        "command": str, "created": str, "versions": dict,
-    }  # fmt: skip
-    for key, kind in kinds.items():
-        if type(document[key]) is not kind:
-            raise TypeError(key)
-    seeds = document["seeds"]
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise ValueError("seeds")
-    if not all(type(seed) is int for seed in seeds):
-        raise TypeError("seeds")
-    if document["on"] not in ("auto", "device"):
-        raise ValueError("on")
-
-
-def study_of(document: dict[str, Any]) -> Study:
-    return spec.of_table(document["study"])
-
-
-def agreed(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
-    """A new study, or the one that is there with its seeds and ours. Everything that can
-    be wrong is told here, and nothing is written."""
+def join(folder: Path, plan: Plan) -> Plan:
+    """A new plan, or the one in the folder with the seeds of both. Reports everything
+    that can be wrong, and writes nothing."""
     if (folder / FILE).exists():
-        document = joined(folder, read_document(folder), document)
-    elif folder.exists() and not unused(folder):
+        plan = join_plans(folder, read_plan(folder), plan)
+    elif folder.exists() and not is_unused(folder):
         raise RunFolderBusy(
             f"{folder}: exists and is not a study; choose another --name"
         )
-    groups(folder, document)
-    return document
+    groups(folder, plan)
+    return plan
 
 
-def unused(folder: Path) -> bool:
-    """Nothing in it but what a driver leaves that is killed before it wrote study.json."""
+def is_unused(folder: Path) -> bool:
+    """Whether it holds only what a driver leaves that is killed before study.json."""
     return folder.is_dir() and all(
         path.name == "lock" or path.name.startswith(".tmp-")
         for path in folder.iterdir()
     )
 
 
-def joined(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The study that is there, with the seeds of both; another study is refused."""
-    changed = differences(what(old), what(new))
-    if changed:
+def join_plans(folder: Path, old: Plan, new: Plan) -> Plan:
+    """The old plan with the seeds of both; another study is refused."""
+    if changed := differences(fixed_part(old), fixed_part(new)):
         short = [text if len(text) < 120 else text.split(":")[0] for text in changed]
         raise ConfigError(
             f"{folder}: holds another study ({'; '.join(short[:3])}); "
             "choose another --name"
         )
-    seeds = [*old["seeds"], *(s for s in new["seeds"] if s not in old["seeds"])]
-    if len(old["seeds"]) == 1 and len(seeds) > 1:
+    seeds = tuple(dict.fromkeys(old.seeds + new.seeds))
+    if len(old.seeds) == 1 and len(seeds) > 1:
         raise ConfigError(
             f"{folder}: was started with one seed, others need another --name"
         )
-    return old | {"seeds": seeds, "study": new["study"]}
+    return replace(old, seeds=seeds, study=new.study)
 
 
-def what(document: dict[str, Any]) -> dict[str, Any]:
+def fixed_part(plan: Plan) -> dict[str, Any]:
     """What may not change: all that a run learns from. Words and claims may."""
-    table = spec.to_table(study_of(document))  # what older ones leave out is added
+    table = spec.to_table(plan.study)
     keys = ("name", "fidelity", "envs", "steps", "eval_every", "eval_episodes")
     arms = [
         {key: value for key, value in arm.items() if key != "note"}
         for arm in table["arms"]
     ]
-    return {key: table[key] for key in keys} | {"arms": arms, "on": document["on"]}
+    return {key: table[key] for key in keys} | {"arms": arms, "on": plan.on}
 
 
-def write(folder: Path, document: dict[str, Any]) -> None:
-    """study.json, then each config.json that is not there yet or has too few seeds: a
-    driver that is killed in between is made up for by the next."""
+def write_plan(folder: Path, plan: Plan) -> None:
+    """Write study.json, then each config.json that is missing or has too few seeds: the
+    next driver makes up for one that is killed in between."""
     home = RunFolder(folder)
     home.sweep()
-    if not (folder / FILE).exists() or read_document(folder) != document:
-        home.write_json(FILE, document)
-    for group in groups(folder, document):
-        for path, own in documents(group.folder, group.document).items():
-            if (path / "config.json").exists() and own["seeds"] == seeds_in(path):
+    if not (folder / FILE).exists() or read_plan(folder) != plan:
+        home.write_json(FILE, plan.to_document())
+    for group in groups(folder, plan):
+        for path, config in configs_of(group.path, group.config).items():
+            there = (path / "config.json").exists()
+            if there and config.seeds == read_config(path).seeds:
                 continue
-            with storage(path):
-                path.mkdir(parents=True, exist_ok=True)
+            make_folder(path)
             below = RunFolder(path)
             below.sweep()  # nobody learns where this file is yet to be written
-            below.write_json("config.json", own)
-
-
-def seeds_in(path: Path) -> Any:
-    return read_config(path).get("seeds")
+            below.write_json("config.json", config.to_document())
 
 
 # --- groups and units --------------------------------------------------------------------
 
 
-def groups(folder: Path, document: dict[str, Any]) -> list[Group]:
-    """One document a group, resolved and checked as `penfac train` does."""
-    study, found, names = study_of(document), [], {}
+def groups(folder: Path, plan: Plan) -> list[Run]:
+    """The arms of each algorithm on each environment as one run, resolved and checked."""
+    study, found, names = plan.study, [], {}
     for env in study.envs:
-        name = re.sub(r"[^A-Za-z0-9.-]+", "-", env)
+        name = folder_name(env)
         if names.setdefault(name, env) != env:
             raise ConfigError(
                 f"{study.name}: {names[name]} and {env} would share a folder; rename one"
             )
-        algos = dict.fromkeys(arm.algo for arm in study.arms)
-        for algo in algos:
+        for algo in dict.fromkeys(arm.algo for arm in study.arms):
             arms = [arm for arm in study.arms if arm.algo == algo]
-            own = group_document(study, env, arms, document)
-            found.append(Group(env, folder / name / algo, own))
+            found.append(Run(folder / name / algo, group_config(plan, env, arms)))
     return found
 
 
-def group_document(
-    study: Study, env: str, arms: list[Arm], document: dict[str, Any]
-) -> dict[str, Any]:
-    own = {arm.name: arm_request(study, env, arm, document) for arm in arms}
-    first = next(iter(own.values()))
-    used = dict.fromkeys(arm.preset for arm in arms)
-    return first | {
-        "preset": " or ".join(used),
-        "arms": {name: resolved["config"] for name, resolved in own.items()},
-        "study": study.name,
-        "command": document["command"],
-        "created": document["created"],
-        "versions": document["versions"],
-    }
+def group_config(plan: Plan, env: str, arms: list[Arm]) -> RunConfig:
+    configs = {arm.name: arm_config(plan, env, arm) for arm in arms}
+    first = next(iter(configs.values()))
+    return replace(
+        first,
+        preset=" or ".join(dict.fromkeys(arm.preset for arm in arms)),
+        arms={name: config.settings for name, config in configs.items()},
+        study=plan.study.name,
+        command=plan.command,
+        created=plan.created,
+        versions=plan.versions,
+    )
 
 
-def arm_request(
-    study: Study, env: str, arm: Arm, document: dict[str, Any]
-) -> dict[str, Any]:
+def arm_config(plan: Plan, env: str, arm: Arm) -> RunConfig:
+    """One arm on one environment, as `penfac train` would resolve it."""
+    study = plan.study
     request = Request(
         env=env,
         algo=arm.algo,
         preset=arm.preset,
         settings=arm.settings | arm.on.get(env, {}),
         steps=study.steps,
-        seeds=tuple(document["seeds"]),
+        seeds=plan.seeds,
         eval_every=study.eval_every,
         eval_episodes=study.eval_episodes,
-        on=document["on"],
+        on=plan.on,
     )
     try:
         return resolve(request)
@@ -242,27 +229,23 @@ def arm_request(
         raise ConfigError(f"{study.name}: arm {arm.name} on {env}: {error}") from None
 
 
-def units(folder: Path, document: dict[str, Any]) -> list[Unit]:
-    """Seed by seed, so that what is there early says something of every arm."""
+def units(folder: Path, plan: Plan) -> list[Unit]:
+    """Every run, seed by seed, so that early results cover every arm."""
     found = [
-        Unit(g.env, str(x.arm), x.seed, x.path, learner_document(g.document, x))
-        for g in groups(folder, document)
-        for x in learners_of(g.folder, g.document)
+        Unit(g.config.env, str(x.arm), x.seed, x.path, learner_config(g.config, x))
+        for g in groups(folder, plan)
+        for x in g.learners
     ]
-    order = {seed: k for k, seed in enumerate(document["seeds"])}
+    order = {seed: k for k, seed in enumerate(plan.seeds)}
     return sorted(found, key=lambda unit: order[unit.seed])
 
 
 def state_of(unit: Unit) -> str:
-    """finished, failed, running (or stopped on its way), missing."""
-    told = status(unit.path).get("state")
-    if told == "finished":
-        return "finished"
-    if failure(unit.path) is not None:
-        return "failed"
-    if told == "failed":  # not by its own fault: it will be tried again
-        return "failed" if "error" in status(unit.path) else "running"
-    return "running" if told else "missing"
+    """One of STATES; a run that was stopped on its way counts as running."""
+    status = read_status(unit.path)
+    if status.state in ("finished", "failed"):
+        return status.state
+    return "missing" if status is NEW else "running"
 
 
 def check_runs(found: list[Unit], mixed: bool) -> None:
@@ -270,51 +253,51 @@ def check_runs(found: list[Unit], mixed: bool) -> None:
     for unit in found:
         if not (unit.path / "config.json").exists():
             continue
-        there = read_config(unit.path)
+        try:
+            there = read_config(unit.path)
+        except ConfigError as error:
+            text = f"{unit.path}: is not a run of this study: {error}"
+            raise ConfigError(text) from None
+        planned = unit.run.config
         keys = (*IDENTITY, "steps")
-        changed = differences(
-            {key: there.get(key) for key in keys},
-            {key: unit.document[key] for key in keys},
-        )
-        if changed:
+        old, new = there.to_document(), planned.to_document()
+        if changed := differences({k: old[k] for k in keys}, {k: new[k] for k in keys}):
             raise ConfigError(f"{unit.path}: is not a run of this study: {changed[0]}")
-        moved = versions_moved(there.get("versions"), unit.document["versions"])
-        if moved and not mixed:
+        changed = changed_versions(there.versions, planned.versions)
+        if changed and not mixed:
             raise ConfigError(
-                f"{unit.path}: was made with other versions ({'; '.join(moved)}); "
+                f"{unit.path}: was made with other versions ({'; '.join(changed)}); "
                 "--mixed accepts it"
             )
 
 
-def versions_moved(old: Any, new: dict[str, Any]) -> list[str]:
-    """`jax: 0.9 -> 0.10` for what makes runs no longer comparable."""
-    known = old if isinstance(old, dict) else {}
-    return differences(
-        {key: known.get(key) for key in VERSIONED},
-        {key: new.get(key) for key in VERSIONED},
-    )
+def changed_versions(
+    old: dict[str, str] | None, new: dict[str, str] | None
+) -> list[str]:
+    """`jax: 0.9 -> 0.10` for each version that makes runs no longer comparable."""
+    pick = lambda found: {key: (found or {}).get(key) for key in VERSIONED}  # noqa: E731
+    return differences(pick(old), pick(new))
 
 
-def by_these_versions(
-    todo: list[Unit], document: dict[str, Any], mixed: bool
-) -> list[Unit]:
-    """Runs to come say what makes them; with other versions than the study was begun
-    with they are refused, unless they may be mixed."""
-    moved = versions_moved(document["versions"], versions())
-    if not moved or not todo:
+def with_current_versions(todo: list[Unit], plan: Plan, mixed: bool) -> list[Unit]:
+    """Runs to come name the versions that make them; other versions than those the study
+    was begun with need `mixed`."""
+    changed = changed_versions(plan.versions, versions())
+    if not changed or not todo:
         return todo
     if not mixed:
         raise ConfigError(
-            f"{document['study']['name']}: was started with other versions "
-            f"({'; '.join(moved)}); --mixed continues with these"
+            f"{plan.study.name}: was started with other versions "
+            f"({'; '.join(changed)}); --mixed continues with these"
         )
-    return [u._replace(document=u.document | {"versions": versions()}) for u in todo]
+    return [u._replace(config=replace(u.run.config, versions=versions())) for u in todo]
 
 
-def at(study: Study, **changed: Any) -> Study:
-    """The study with another budget."""
-    given = {key: value for key, value in changed.items() if value is not None}
-    for key, value in given.items():
+def with_budget(study: Study, **changed: int | None) -> Study:
+    """The study with another budget; None keeps what it has."""
+    budget = {key: value for key, value in changed.items() if value is not None}
+    for key, value in budget.items():
         if value < 1:
             raise ConfigError(f"--{key.replace('_', '-')} {value}: must be at least 1")
-    return dataclasses.replace(study, **given)
+    changes: dict[str, Any] = budget
+    return dataclasses.replace(study, **changes)

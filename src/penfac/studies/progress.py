@@ -4,17 +4,17 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from penfac.runs.evaluations import mean_curve
 from penfac.studies import plan
 from penfac.studies.plan import Unit
-from penfac.studies.run_results import read_evaluations
 
 
-def standing(folder: Path) -> dict[str, Any]:
-    document = plan.read_document(folder)
-    units = plan.units(folder, document)
-    study = plan.study_of(document)
+def read_progress(folder: Path) -> dict[str, Any]:
+    """The states of all runs, and how far each arm is."""
+    planned = plan.read_plan(folder)
+    units, study = plan.units(folder, planned), planned.study
     rows = [
-        row(env, arm.name, [u for u in units if (u.env, u.arm) == (env, arm.name)])
+        arm_progress([u for u in units if (u.env, u.arm) == (env, arm.name)])
         for env in study.envs
         for arm in study.arms
     ]
@@ -22,18 +22,18 @@ def standing(folder: Path) -> dict[str, Any]:
     return {"study": study.name, "runs": len(units)} | total | {"arms": rows}
 
 
-def row(env: str, arm: str, units: list[Unit]) -> dict[str, Any]:
+def arm_progress(units: list[Unit]) -> dict[str, Any]:
+    """One arm on one environment."""
     states = [plan.state_of(unit) for unit in units]
-    modes = [read_evaluations(unit.path) for unit in units]
-    curves = [found["mean"] for found in modes if "mean" in found]
+    curves = [curve for unit in units if (curve := mean_curve(unit.path)).steps]
     last = [curve.returns[-1] for curve in curves]
-    done = sum(min(curve.steps[-1], units[0].document["steps"]) for curve in curves)
+    done = sum(min(curve.steps[-1], units[0].steps) for curve in curves)
     return {
-        "env": env,
-        "arm": arm,
+        "env": units[0].env,
+        "arm": units[0].arm,
         "seeds": len(units),
         **{s: states.count(s) for s in plan.STATES},
-        "steps": done / sum(unit.document["steps"] for unit in units),
+        "steps": done / sum(unit.steps for unit in units),
         "return": statistics.fmean(last) if last else None,
         "std": statistics.stdev(last) if len(last) > 1 else None,
     }

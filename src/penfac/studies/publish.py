@@ -7,7 +7,8 @@ from typing import Any
 from penfac.report.figures import all_figures
 from penfac.report.markdown import markdown
 from penfac.report.page import page
-from penfac.runs.folder import RunFolder, storage
+from penfac.runs.folder import RunFolder
+from penfac.runs.storage import storage
 from penfac.studies.curve_files import active_csv, curves_csv
 
 

@@ -1,9 +1,10 @@
 """Scores of runs by seed, and how often the conditions of claims held."""
 
+from penfac.runs.evaluations import LearningCurve
 from penfac.scores import final_score, mean_return
 from penfac.studies.claims import Need, Side
 from penfac.studies.effects import ScoreLookup, Scores
-from penfac.studies.run_results import LearningCurve, RunResult
+from penfac.studies.run_results import RunResult
 from penfac.studies.verdicts import Activity, ActivityLookup
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError
+from penfac.runs.config import check_arm_name
 from penfac.settings.suggest import did_you_mean
 from penfac.settings.toml import read_toml
 from penfac.studies import claims
 from penfac.studies.claims import Claim
-from penfac.training.request import check_arm
 
 ARM_KEYS = ("algo", "preset", "note")  # keys of an arm that are not settings
 BUDGET = (
@@ -65,7 +65,7 @@ def check(study: Study) -> Study:
     check_unique(study.name, "environment", list(study.envs))
     for arm in study.arms:
         try:
-            check_arm(arm.name)
+            check_arm_name(arm.name)
         except ConfigError as error:
             raise ConfigError(f"{study.name}: arm {arm.name!r}: {error}") from None
         if arm.algo not in ALGORITHMS:

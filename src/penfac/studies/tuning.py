@@ -1,10 +1,9 @@
-"""The same search for every arm of a study, on seeds that it will not report.
+"""The same search for every arm of a study, on seeds that its report does not use.
 
-What is found is a table by environment and arm, which `penfac study run --settings` takes.
+The result is a table by environment and arm, which `penfac study run --settings` takes.
 """
 
 import dataclasses
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,16 +11,20 @@ from typing import Any, NamedTuple
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError, PenfacError
 from penfac.machine import runs_on_accelerator, usable_cores
-from penfac.runs.folder import RunFolder, read_config, storage
-from penfac.search import halving as tune
+from penfac.runs.config import read_config
+from penfac.runs.folder import RunFolder, folder_name
+from penfac.runs.storage import make_folder
+from penfac.search import halving
 from penfac.search.halving import Search
+from penfac.search.rungs import SearchOutcome, search_of
 from penfac.search.space import as_toml
 from penfac.settings import presets
 from penfac.settings.configs import to_values
 from penfac.settings.toml import read_toml
 from penfac.studies.spec import Arm, Study, arms_named, check
-from penfac.training.events import Limits, Listener
 from penfac.training.interruption import Interruption, StopRequested
+from penfac.training.limits import Limits
+from penfac.training.listener import Listener
 from penfac.training.request import Request
 from penfac.workers import Task, run_tasks
 
@@ -30,8 +33,8 @@ Table = dict[str, dict[str, dict[str, Any]]]  # by environment and arm
 Tell = Callable[[str], None]
 
 
-class Follower(Listener):
-    """Tells how far the search of one arm is."""
+class ArmListener(Listener):
+    """Reports how far the search of one arm is."""
 
     def __init__(self, who: str, tell: Tell):
         self.who, self.tell = who, tell
@@ -57,18 +60,19 @@ def tune_study(
     tell: Tell,
     only: tuple[str, ...] = (),
 ) -> tuple[Table, int]:
-    """Search for every arm, or for those named, on every environment; what was found
-    already is kept.
+    """Search for every arm, or for those named, on every environment, and keep what was
+    found before.
 
     Returns the table, and the exit code of a search that was stopped or failed."""
     found: Table = read(folder / FILE) if (folder / FILE).exists() else {}
     cells = {
         (env, arm.name): Cell(
-            arm_request(study, env, unsearched(arm, env, own), seeds, on, folder), own
+            arm_request(study, env, without_search(arm, env, own), seeds, on, folder),
+            own,
         )
         for env in study.envs
         for arm in arms_named(study, only)
-        # what makes an arm what it is is not drawn
+        # the settings that define an arm are not drawn
         for own in [dataclasses.replace(search, fixed=tuple(arm.settings))]
     }
     with Interruption(limits.stop_after) as interruption:
@@ -77,11 +81,11 @@ def tune_study(
                 search_on_cores(list(cells.values()), limits, interruption)
             for (env, arm), cell in cells.items():
                 within = dataclasses.replace(limits, stop_after=interruption.left())
-                done = one_search(cell, within, Follower(f"{env} {arm}", tell))
+                done = one_search(cell, within, ArmListener(f"{env} {arm}", tell))
                 if done.preset is None:
                     return found, done.exit_code or 1
                 found.setdefault(env, {})[arm] = done.settings[str(done.best)]
-                tell(f"{env} {arm}: best {told(done)}")
+                tell(f"{env} {arm}: best {describe_best(done)}")
                 write(folder, found)
                 interruption.poll()
         except StopRequested as stop:
@@ -89,11 +93,11 @@ def tune_study(
     return found, 0
 
 
-def unsearched(arm: Arm, env: str, search: Search) -> Arm:
-    """Without what an earlier search found for this environment, be it in the arm or in a
-    preset: every search begins with what its algorithm has for all environments."""
+def without_search(arm: Arm, env: str, search: Search) -> Arm:
+    """The arm without what an earlier search found for this environment: every search
+    begins with what its algorithm has for all environments."""
     algo = ALGORITHMS[arm.algo]
-    drawn = tune.drawn_from(algo, search)
+    drawn = halving.space_of(algo, search)
     own = presets.preset(algo.presets, arm.preset, env)
     general = to_values(algo.config()) | presets.preset(algo.presets, arm.preset, "")
     begin = {key: general[key] for key in own if key in drawn}
@@ -114,55 +118,58 @@ def arm_request(
         eval_every=study.eval_every or max(1, study.steps // 10),
         eval_episodes=study.eval_episodes,
         on=on,
-        out=folder / re.sub(r"[^A-Za-z0-9.-]+", "-", env) / arm.name,
+        out=folder / folder_name(env) / arm.name,
         name="search",
     )
 
 
-def one_search(cell: Cell, limits: Limits, listener: Listener) -> tune.Found:
+def one_search(cell: Cell, limits: Limits, listener: Listener) -> SearchOutcome:
     request, search = cell
     folder = request.out / "tune" / request.algo / "search"
     if folder.exists():
         check_same(folder, cell)
-        return tune.resume(folder, limits, listener)
-    return tune.start(request, search, limits, listener)
+        return halving.resume(folder, limits, listener)
+    return halving.start(request, search, limits, listener)
 
 
 def check_same(folder: Path, cell: Cell) -> None:
-    """One table, one budget: a search that was begun otherwise is not gone on with."""
-    begun, (request, search) = read_config(folder), cell
-    drawn = tune.drawn_from(ALGORITHMS[request.algo], search)
-    asked = dataclasses.asdict(search) | {"space": drawn}
-    asked |= {"steps": request.steps, "seeds": list(request.seeds)}
-    was = begun["search"] | {key: begun[key] for key in ("steps", "seeds")}
-    for word in ("steps", "seeds", "configs", "halvings", "seed", "space"):
-        if was[word] != asked[word]:
-            raise ConfigError(
-                f"{folder}: was started with {word} {was[word]}, not {asked[word]}"
-            )
+    """Refuse to go on with a search that was begun with another budget or space."""
+    config, (request, search) = read_config(folder), cell
+    space = halving.space_of(ALGORITHMS[request.algo], search)
+    begun = search_of(config)
+    for word, was, asked in (
+        ("steps", config.steps, request.steps),
+        ("seeds", list(config.seeds), list(request.seeds)),
+        ("configs", begun.configs, search.configs),
+        ("halvings", begun.halvings, search.halvings),
+        ("seed", begun.seed, search.seed),
+        ("space", begun.space, space),
+    ):
+        if was != asked:
+            raise ConfigError(f"{folder}: was started with {word} {was}, not {asked}")
 
 
 def search_on_cores(
     cells: list[Cell], limits: Limits, interruption: Interruption
 ) -> None:
-    """Where there is no accelerator: a search a core, each one program. What they found
-    lies in their folders; one that failed tells why when it is asked again."""
+    """Run a search per core, each one program, where there is no accelerator. Results
+    lie in their folders; one that failed reports its error when it is asked again."""
     limits = dataclasses.replace(limits, stop_after=interruption.left())
-    tasks = [Task(str(c.request.out), search_code, (c, limits)) for c in cells]
+    tasks = [Task(str(c.request.out), exit_code_of_search, (c, limits)) for c in cells]
     count = cells[0].search.processes or len(usable_cores())
     for _ in run_tasks(tasks, count, interruption.poll):
         pass
 
 
-def search_code(cell: Cell, limits: Limits) -> int:
+def exit_code_of_search(cell: Cell, limits: Limits) -> int:
     try:
         return one_search(cell, limits, Listener()).exit_code
     except PenfacError as error:
         return error.exit_code
 
 
-def told(found: tune.Found) -> str:
-    """The best score, and what it was found with."""
+def describe_best(found: SearchOutcome) -> str:
+    """The best score and its settings."""
     best = next(row for row in reversed(found.rows) if row.config == found.best)
     settings = found.settings[str(found.best)]
     drawn = ", ".join(f"{key} {value}" for key, value in settings.items())
@@ -178,8 +185,7 @@ def write(folder: Path, table: Table) -> None:
         for env, arms in table.items()
         for arm, settings in arms.items()
     ]
-    with storage(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     RunFolder(folder).write(FILE, "\n".join(blocks).encode())
 
 

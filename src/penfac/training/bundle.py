@@ -1,49 +1,79 @@
 """A whole run as two files, however many learners it has: NAME.csv and NAME.safetensors.
 
 For a far host that gives back few files. The CSV holds every row of every learner's
-progress and evaluations; the other the newest checkpoint and policy of each, arrays of
-the same shape stacked along a leading axis. Run folders come out of them again, with the
-bytes they would have had.
+progress and evaluations. The other file holds the newest checkpoint and policy of each,
+arrays of the same shape stacked along a leading axis. `penfac.training.unpack` makes the
+run folders again, with the bytes they would have had.
 """
 
 import contextlib
 import csv
-import dataclasses
 import hashlib
 import io
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensors_to_bytes
 
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
-from penfac.runs.folder import (
-    CSV_FILES,
-    Lock,
-    RunFolder,
-    create_folder,
-    read_config,
-    read_csv,
-    storage,
-)
-from penfac.runs.learners import learner_document, learners_of
-from penfac.runs.recorder import Recorder
-from penfac.training import trial
-from penfac.training.events import Limits, Listener, Outcome
-from penfac.training.request import Request, check_document
+from penfac.runs import csv_files
+from penfac.runs.checkpoints import Arrays
+from penfac.runs.config import RunConfig, parse_config
+from penfac.runs.csv_files import Mark, read_csv, read_header
+from penfac.runs.folder import RunFolder
+from penfac.runs.learners import Learner
+from penfac.runs.run import Run
+from penfac.runs.storage import Lock, make_folder
 
 FORMAT = 1
-TABLES = {name.removesuffix(".csv"): name for name in CSV_FILES}
+TABLES = {name.removesuffix(".csv"): name for name in csv_files.KEPT}
+DOCUMENTS = ("status", "fault", "policy/policy")  # JSON files kept as they are
+# what a file of another shape than ours runs into
+FOREIGN = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+Rows = dict[tuple[str, str, str], list[dict[str, str]]]  # by arm, seed and table
+
+
+class PackedMeta(msgspec.Struct, frozen=True):
+    """What a bundle keeps of a checkpoint's state.json."""
+
+    identity: dict[str, Any]
+    counters: dict[str, int]
+    versions: dict[str, str]
+    update: int
+    csv: dict[str, Mark]
+
+
+class PackedLearner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a bundle keeps of one learner, its arrays and rows apart."""
+
+    arm: str | None
+    seed: int
+    stack: int | None = None  # which stack holds its arrays; None: no checkpoint
+    row: int | None = None  # ... and in which row
+    meta: PackedMeta | None = None
+    columns: dict[str, list[str]]  # by table
+    status: dict[str, Any] | None = None
+    fault: dict[str, Any] | None = None
+    policy: dict[str, Any] | None = msgspec.field(default=None, name="policy/policy")
+
+
+class Bundle(msgspec.Struct, frozen=True):
+    """The text of NAME.safetensors."""
+
+    format: int
+    document: dict[str, Any]  # of config.json
+    learners: list[PackedLearner]
+    log: str
 
 
 def names(file: Path) -> tuple[Path, Path]:
-    """NAME.csv and NAME.safetensors, whichever of them, or NAME, was given."""
+    """NAME.csv and NAME.safetensors, whichever of them, or NAME, is given."""
     known = file.suffix in (".csv", ".safetensors")
     stem = file.name.removesuffix(file.suffix) if known else file.name
     return file.with_name(f"{stem}.csv"), file.with_name(f"{stem}.safetensors")
@@ -53,122 +83,82 @@ def is_bundle(path: Path) -> bool:
     return not path.is_dir() and names(path)[1].is_file()
 
 
-# --- training into two files ------------------------------------------------------------
-
-
-def start_into(
-    file: Path, request: Request, limits: Limits, listener: Listener
-) -> Outcome:
-    """A new run that leaves two files; its folders live and die with this process."""
+def refuse_existing(file: Path, way_out: str) -> None:
     for path in names(file):
         if path.exists():
-            raise RunFolderBusy(
-                f"{path}: exists; choose another --into, or continue it with "
-                f"`penfac resume`"
-            )
-    with scratch(file, limits) as (home, within):
-        outcome = trial.start(dataclasses.replace(request, out=home), within, listener)
-        return dataclasses.replace(outcome, folder=names(file)[1])
+            raise RunFolderBusy(f"{path}: exists; {way_out}")
 
 
-def resume_into(
-    file: Path, limits: Limits, listener: Listener, steps: int | None = None
-) -> Outcome:
-    """Go on with such a run, in its two files."""
-    if "search" in read_state(names(file)[1])[0]["document"]:
-        raise ConfigError(
-            f"{file}: is a search; unpack it with `penfac runs unpack`, then resume"
-        )
-    with scratch(file, limits) as (home, within):
-        folder = unpack(file, home, pictures=False)
-        outcome = trial.resume(folder, within, listener, steps)
-        return dataclasses.replace(outcome, folder=names(file)[1])
+# --- packing -------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def scratch(file: Path, limits: Limits) -> Iterator[tuple[Path, Limits]]:
-    """A place for run folders, and limits under which each checkpoint is packed."""
-    with storage(file.parent):
-        file.parent.mkdir(parents=True, exist_ok=True)
-    name = names(file)[1].with_suffix(".lock").name
-    lock = Lock(file.parent, name)
-    try:
-        with tempfile.TemporaryDirectory(prefix="penfac-") as home:
-            saved = lambda folder: pack(folder, file)  # noqa: E731
-            yield Path(home), dataclasses.replace(limits, pictures=False, saved=saved)
-    finally:
-        (file.parent / name).unlink(missing_ok=True)  # two files, no third
-        lock.release()
+def pack_run(folder: Path, file: Path) -> tuple[Path, Path]:
+    """Pack a run folder that is not in use."""
+    refuse_existing(file, "choose another --out")
+    run = Run.open(folder)
+    make_folder(file.parent)
+    with Lock(folder):
+        try:
+            pack(run, file)
+        except FOREIGN as error:
+            raise CorruptFile(f"{folder}: is not a penfac run ({error!r})") from error
+    return names(file)
 
 
-# --- packing --------------------------------------------------------------------------
-
-
-def pack(folder: Path, file: Path) -> None:
-    """Write both files; a kill in between leaves rows that no checkpoint knows, which
+def pack(run: Run, file: Path) -> None:
+    """Write both files. A kill in between leaves rows that no checkpoint knows, which
     unpacking cuts off, and never a checkpoint without its rows."""
-    document = read_config(folder)
-    document.pop("alive", None)  # a search's: what it left behind is part of it
+    # of a search, the arms that it left behind are part of it
+    run = Run(run.path, replace(run.config, alive=None))
+    stacks: dict[str, list[Arrays]] = defaultdict(list)
     learners, tensors = [], {}
-    stacks: dict[str, list[dict[str, np.ndarray]]] = {}
-    for k, learner in enumerate(learners_of(folder, document)):
-        home = RunFolder(learner.path)
-        about: dict[str, Any] = {"arm": learner.arm, "seed": learner.seed}
-        saved = home.load_checkpoint()
-        if saved is not None:
-            arrays, meta, _ = saved
-            shape = json.dumps([[n, a.shape, str(a.dtype)] for n, a in arrays.items()])
-            stack = stacks.setdefault(shape, [])
-            about |= {"stack": list(stacks).index(shape), "row": len(stack)}
-            about["meta"] = {key: meta[key] for key in KEPT}
-            stack.append(arrays)
-        about["columns"] = {t: header(learner.path / n) for t, n in TABLES.items()}
-        for name in ("status", "fault", "policy/policy"):
-            path = learner.path / f"{name}.json"
-            if path.is_file():
-                about[name] = json.loads(path.read_text(encoding="utf-8"))
+    for k, learner in enumerate(run.learners):
+        learners.append(pack_learner(learner, stacks))
         policy = learner.path / "policy" / "policy.safetensors"
         if policy.is_file():
             tensors[f"policy/{k}"] = np.frombuffer(policy.read_bytes(), np.uint8)
-        learners.append(about)
     for n, stack in enumerate(stacks.values()):
         for name in stack[0]:
             tensors[f"{n}/{name}"] = np.stack([arrays[name] for arrays in stack])
-    log = folder_log(folder, document)
-    about = {"format": FORMAT, "document": document, "learners": learners, "log": log}
-    text = json.dumps(about)
+    log = run.learners[0].path / "log.txt"
+    words = log.read_text(encoding="utf-8") if log.is_file() else ""
+    bundle = Bundle(FORMAT, run.config.to_document(), learners, words)
+    text = json.dumps(msgspec.to_builtins(bundle))
     table, state = names(file)
     home = RunFolder(file.parent)
-    home.write(table.name, every_row(folder, document), sync=True)
+    home.write(table.name, all_rows(run.learners), sync=True)
     data = tensors_to_bytes(tensors, {"penfac": text, "seal": seal(text, tensors)})
     home.write(state.name, data, sync=True)
 
 
-def seal(text: str, tensors: dict[str, np.ndarray]) -> str:
-    """The sha256 of all that the file says."""
-    digest = hashlib.sha256(text.encode())
-    for name, array in sorted(tensors.items()):
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+def pack_learner(learner: Learner, stacks: dict[str, list[Arrays]]) -> PackedLearner:
+    """Describe a learner; its arrays join those of the same shapes."""
+    packed: dict[str, Any] = {}
+    checkpoint = RunFolder(learner.path).load_checkpoint()
+    if checkpoint is not None:
+        arrays, meta = checkpoint.arrays, checkpoint.meta
+        shapes = json.dumps([[n, a.shape, str(a.dtype)] for n, a in arrays.items()])
+        stack = stacks[shapes]
+        packed = {"stack": list(stacks).index(shapes), "row": len(stack)}
+        packed["meta"] = msgspec.convert(meta, PackedMeta, from_attributes=True)
+        stack.append(arrays)
+    for name in DOCUMENTS:
+        path = learner.path / f"{name}.json"
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+            packed[name.rpartition("/")[2]] = json.loads(text)
+    columns = {t: read_header(learner.path / n) for t, n in TABLES.items()}
+    return PackedLearner(arm=learner.arm, seed=learner.seed, columns=columns, **packed)
 
 
-KEPT = ("identity", "counters", "versions", "update", "csv")  # of a checkpoint's meta
-
-
-def folder_log(folder: Path, document: dict[str, Any]) -> str:
-    path = learners_of(folder, document)[0].path / "log.txt"
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
-
-
-def every_row(folder: Path, document: dict[str, Any]) -> bytes:
+def all_rows(learners: list[Learner]) -> bytes:
     """All CSV files of all learners as one, told apart by its first three columns."""
     rows, columns = [], dict.fromkeys(("arm", "seed", "table"))
-    for learner in learners_of(folder, document):
+    for learner in learners:
         for table, name in TABLES.items():
             who = {"arm": learner.arm or "", "seed": learner.seed, "table": table}
             rows += [who | row for row in read_csv(learner.path / name)]
-            columns |= dict.fromkeys(header(learner.path / name))
+            columns |= dict.fromkeys(read_header(learner.path / name))
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(columns), lineterminator="\n", restval="")
     writer.writeheader()
@@ -176,114 +166,27 @@ def every_row(folder: Path, document: dict[str, Any]) -> bytes:
     return text.getvalue().encode()
 
 
-def header(path: Path) -> list[str]:
-    """The columns of a CSV file; none where there is no file yet."""
-    if not path.is_file():
-        return []
-    with open(path, encoding="utf-8", newline="") as file:
-        return next(csv.reader(file), [])
+def seal(text: str, tensors: Arrays) -> str:
+    """The sha256 of everything else in the file."""
+    digest = hashlib.sha256(text.encode())
+    for name, array in sorted(tensors.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
-# --- unpacking ------------------------------------------------------------------------
+# --- reading -------------------------------------------------------------------------------
 
 
-def unpack(file: Path, out: Path, pictures: bool = True) -> Path:
-    """The run folders of a bundle, under `out`; the run's own is returned."""
-    table, state = names(file)
-    about, tensors = read_state(state)
-    document = about["document"]
-    check_document(state, document)
-    rows = read_rows(table)
-    home = out / "tune" if "search" in document else out
-    folder = create_folder(home, document["algo"], document["env"], None)
-    try:
-        unpack_into(folder, about, tensors, rows, pictures)
-    except BaseException as error:
-        shutil.rmtree(folder, ignore_errors=True)  # whole, or not at all
-        with contextlib.suppress(OSError):
-            folder.parent.rmdir()
-        if isinstance(error, OURS):
-            what = f"{state}: is not a penfac bundle ({error!r})"
-            raise CorruptFile(what) from error
-        raise
-    return folder
-
-
-# what a file of another shape than ours runs into
-OURS = (KeyError, IndexError, TypeError, ValueError, AttributeError)
-
-
-def unpack_into(
-    folder: Path,
-    about: dict[str, Any],
-    tensors: dict[str, np.ndarray],
-    rows: dict[tuple[str, str, str], list[dict[str, str]]],
-    pictures: bool,
-) -> None:
-    document, recorders = about["document"], []
-    trial.write_configs(folder, document)
-    for k, learner in enumerate(learners_of(folder, document)):
-        home, told = RunFolder(learner.path), about["learners"][k]
-        who = learner.arm or "", str(learner.seed)
-        own = {
-            name: [
-                {column: row[column] for column in told["columns"][table]}
-                for row in rows.get((*who, table), [])
-            ]
-            for table, name in TABLES.items()
-        }
-        recorder = Recorder(home, learner, learner_document(document, learner))
-        recorders.append(recorder)
-        unpack_learner(recorder, told, own, tensors, k)
-        if pictures:
-            recorder.tell_board()
-        home.close()
-    recorders[0].folder.write("log.txt", about["log"].encode())
-    if pictures:
-        recorders[0].draw(folder, recorders, now=True)
-
-
-def unpack_learner(
-    recorder: Recorder,
-    told: dict[str, Any],
-    tables: dict[str, list[dict[str, str]]],
-    tensors: dict[str, np.ndarray],
-    k: int,
-) -> None:
-    """One learner's folder, as training would have left it."""
-    home = recorder.folder
-    for name, rows in tables.items():
-        if rows and rows[0]:
-            home.append(name, rows)
-    home.close()
-    meta = told.get("meta")
-    recorder.rewind(meta)
-    if meta is not None:
-        stack, row = told["stack"], told["row"]
-        prefix = f"{stack}/"
-        arrays = {
-            name.removeprefix(prefix): np.array(whole[row])
-            for name, whole in tensors.items()
-            if name.startswith(prefix)
-        }
-        counters = meta["counters"]
-        evaluated = counters["evaluated_at"] == counters["step"]
-        home.save_checkpoint(meta["update"], arrays, dict(meta), evaluated)
-    for name in ("status", "fault", "policy/policy"):
-        if name in told:
-            home.write_json(f"{name}.json", told[name])
-    if f"policy/{k}" in tensors:
-        home.write("policy/policy.safetensors", tensors[f"policy/{k}"].tobytes())
-
-
-def read_state(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_bundle(path: Path) -> tuple[Bundle, RunConfig, Arrays]:
+    """Read and check NAME.safetensors."""
     if not path.is_file():
         raise ConfigError(f"{path}: no such file")
     try:
         with safe_open(path, framework="numpy") as file:  # type: ignore[no-untyped-call]
-            text, told = file.metadata()["penfac"], file.metadata().get("seal")
-            about = json.loads(text)
-            version = about["format"]
+            text, sealed = file.metadata()["penfac"], file.metadata().get("seal")
+            document = json.loads(text)
+            version = document["format"]
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise CorruptFile(f"{path}: is not a penfac bundle") from error
@@ -291,40 +194,31 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise CorruptFile(
             f"{path}: has format {version}; this penfac reads up to {FORMAT}"
         )
-    if told != seal(text, tensors):
+    if sealed != seal(text, tensors):
         raise CorruptFile(f"{path}: is damaged (the sha256 does not match)")
-    if not isinstance(about.get("document"), dict):
-        raise CorruptFile(f"{path}: is not a penfac bundle (it has no document)")
-    return about, tensors
+    with refuse_foreign(path):
+        bundle = msgspec.convert(document, Bundle)
+    return bundle, parse_config(path, bundle.document), tensors
 
 
-def read_rows(path: Path) -> dict[tuple[str, str, str], list[dict[str, str]]]:
-    """Rows by (arm, seed, table), each with the columns of all tables."""
+@contextlib.contextmanager
+def refuse_foreign(path: Path):
+    """Refuse a file of another shape than ours."""
+    try:
+        yield
+    except FOREIGN as error:
+        raise CorruptFile(f"{path}: is not a penfac bundle ({error!r})") from error
+
+
+def read_rows(path: Path) -> Rows:
+    """Rows by arm, seed and table, each with the columns of all tables."""
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; a bundle has two files")
-    found: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    found: Rows = {}
     for row in read_csv(path):
         try:
-            who = row.pop("arm"), row.pop("seed"), row.pop("table")
+            key = row.pop("arm"), row.pop("seed"), row.pop("table")
         except KeyError as error:
             raise CorruptFile(f"{path}: has no column {error}") from None
-        found.setdefault(who, []).append(row)
+        found.setdefault(key, []).append(row)
     return found
-
-
-def pack_run(folder: Path, file: Path) -> tuple[Path, Path]:
-    """Pack a run folder that is not in use."""
-    for path in names(file):
-        if path.exists():
-            raise RunFolderBusy(f"{path}: exists; choose another --out")
-    check_document(folder / "config.json", read_config(folder))
-    with storage(file.parent):
-        file.parent.mkdir(parents=True, exist_ok=True)
-    lock = Lock(folder)
-    try:
-        pack(folder, file)
-    except OURS as error:
-        raise CorruptFile(f"{folder}: is not a penfac run ({error!r})") from error
-    finally:
-        lock.release()
-    return names(file)

@@ -1,4 +1,4 @@
-"""Being told to stop: signals, a time budget, an environment that hangs."""
+"""What stops a run early: signals, a time budget, an environment that hangs."""
 
 import os
 import signal
@@ -21,9 +21,9 @@ class StopRequested(Exception):
 class Interruption:
     """Turns SIGINT, SIGTERM and a deadline into one exception at a safe moment.
 
-    The first signal only raises a flag; collecting, evaluating and the loop poll it. The
-    second one leaves at once: what is on the disk is consistent at every moment. In an
-    interactive session it leaves the run, not what else the person has in memory.
+    The first signal only sets a flag, which collecting, evaluating and the loop poll. The
+    second one ends the process at once: the disk is consistent at every moment. In an
+    interactive session it ends the run, and the session goes on.
     """
 
     def __init__(self, stop_after: float | None):
@@ -72,7 +72,13 @@ class Watchdog:
     def __init__(self, watch: Watch, timeout: float, on_hang: Callable[[], None]):
         self.watch, self.timeout, self.on_hang = watch, timeout, on_hang
         self.over = threading.Event()
+
+    def __enter__(self) -> "Watchdog":
         threading.Thread(target=self._guard, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
 
     def _guard(self) -> None:
         while not self.over.wait(min(1.0, self.timeout / 4)):
@@ -80,6 +86,3 @@ class Watchdog:
             if entered is not None and time.monotonic() - entered > self.timeout:
                 self.on_hang()
                 os._exit(3)
-
-    def stop(self) -> None:
-        self.over.set()

@@ -1,16 +1,17 @@
-"""Bringing a group of learners back to their checkpoints, all of them or none."""
+"""Restore a group of learners from their checkpoints: all of them or none."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Engine
 from penfac.errors import ConfigError, CorruptFile
+from penfac.runs.checkpoints import Checkpoint
+from penfac.runs.config import differences
 from penfac.runs.recorder import Recorder
-from penfac.settings.registry import SETTINGS
-from penfac.training.request import completed, differences, identity, versions
+from penfac.runs.versions import versions
+from penfac.settings.registry import settings_of
 
 Note = Callable[[str], None]  # a line for whoever watches
 
@@ -18,60 +19,57 @@ Note = Callable[[str], None]  # a line for whoever watches
 def restore(
     engine: Engine, recorders: list[Recorder], note: Note, fresh: bool
 ) -> list[Counters]:
-    """Bring every learner back to its newest checkpoint that verifies.
+    """Restore every learner from its newest checkpoint that verifies.
 
-    No file is touched before the checkpoints of all seeds are known to be good.
+    No file is touched before the checkpoints of all learners are known to be good.
     """
     found = [None if fresh else r.folder.load_checkpoint() for r in recorders]
-    moved: dict[str, None] = {}
-    for i, (recorder, saved) in enumerate(zip(recorders, found, strict=True)):
-        if saved is not None:
-            moved |= dict.fromkeys(place(engine, i, recorder, saved, note))
-    if moved:
+    changed: dict[str, None] = {}
+    for i, (recorder, checkpoint) in enumerate(zip(recorders, found, strict=True)):
+        if checkpoint is not None:
+            changed |= dict.fromkeys(
+                restore_learner(engine, i, recorder, checkpoint, note)
+            )
+    if changed:
         note(
-            f"versions differ from the checkpoint's ({'; '.join(moved)}): "
+            f"versions differ from the checkpoint's ({'; '.join(changed)}): "
             "the run continues, but not bit for bit"
         )
     counters = []
-    for recorder, saved in zip(recorders, found, strict=True):
-        meta = None if saved is None else saved[1]
-        with ours(recorder.folder.path):
+    for recorder, checkpoint in zip(recorders, found, strict=True):
+        meta = None if checkpoint is None else checkpoint.meta
+        with refuse_foreign(recorder.folder.path):
             recorder.rewind(meta)
-        counters.append(Counters() if meta is None else Counters(**meta["counters"]))
+        counters.append(Counters() if meta is None else Counters(**meta.counters))
     return counters
 
 
-def place(
-    engine: Engine,
-    i: int,
-    recorder: Recorder,
-    saved: tuple[dict[str, Any], dict[str, Any], list[str]],
-    note: Note,
+def restore_learner(
+    engine: Engine, i: int, recorder: Recorder, checkpoint: Checkpoint, note: Note
 ) -> list[str]:
-    """One learner back where a checkpoint has it, if that is this run's and ours; what
-    has another version than then."""
-    arrays, meta, complaints = saved
+    """Restore one learner; return the packages whose version changed."""
+    arrays, meta, complaints = checkpoint
     for complaint in complaints:
         note(f"skipped a damaged checkpoint: {complaint}")
-    with ours(recorder.folder.path):
-        algo, then = ALGORITHMS[recorder.document["algo"]], meta["identity"]
-        if SETTINGS[algo.name].earlier.keys() - then["config"].keys():
-            then = then | {"config": completed(algo, then["config"])}
+    with refuse_foreign(recorder.folder.path):
+        algo, saved = ALGORITHMS[recorder.config.algo], meta.identity
+        earlier = settings_of(algo.name).earlier
+        if earlier.keys() - saved["config"].keys():
+            saved = saved | {"config": {**earlier, **saved["config"]}}
             arrays = dict(algo.earlier_arrays) | arrays
-        changed = differences(then, identity(recorder.document))
-        if changed:
+        if changes := differences(saved, recorder.identity):
             raise ConfigError(
                 f"{recorder.folder.path}: config.json was changed since the checkpoint: "
-                + "; ".join(changed)
+                + "; ".join(changes)
             )
         engine.restore(i, arrays)
-        Counters(**meta["counters"])
-        return differences(meta["versions"], versions())
+        Counters(**meta.counters)
+        return differences(meta.versions, versions())
 
 
 @contextlib.contextmanager
-def ours(path: Path):
-    """A checkpoint whose sha256 is right but whose content no run of ours would write."""
+def refuse_foreign(path: Path) -> Iterator[None]:
+    """Refuse a checkpoint whose sha256 is right but whose content no run would write."""
     try:
         yield
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:

@@ -1,7 +1,4 @@
-"""One trial: a request becomes a run folder, a loop, and what it leaves behind.
-
-Whatever trains comes through here.
-"""
+"""Start or resume a run: lock its folder, restore its learners, train them."""
 
 import contextlib
 import logging
@@ -10,53 +7,45 @@ import shutil
 import sys
 import time
 import traceback
+from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
-from typing import Any
+
+from msgspec.structs import replace
 
 from penfac.algos import ALGORITHMS
-from penfac.engines.base import Engine, Job
+from penfac.engines.base import Job
 from penfac.engines.build import build_engine
 from penfac.envs.gym import Watch, check_id
 from penfac.errors import (
     ConfigError,
     OutOfMemory,
     PenfacError,
+    RunFolderBusy,
     StorageError,
 )
-from penfac.runs.folder import (
-    Lock,
-    RunFolder,
-    create_folder,
-    probe_storage,
-    read_config,
-    storage,
-)
-from penfac.runs.learners import documents, learner_document, learners_of
+from penfac.runs.config import FILE, RunConfig, check_config
+from penfac.runs.folder import RunFolder, create_folder
+from penfac.runs.learners import configs_of, learner_config
 from penfac.runs.recorder import Recorder
-from penfac.settings.configs import check, from_values
-from penfac.training.events import Limits, Listener, Outcome, Trial
+from penfac.runs.run import Run
+from penfac.runs.storage import Lock, make_folder, probe_storage
 from penfac.training.interruption import Interruption, Watchdog
-from penfac.training.request import (
-    Request,
-    check_document,
-    env_options,
-    resolve,
-    versions,
-)
+from penfac.training.limits import Limits, Outcome
+from penfac.training.listener import Listener
+from penfac.training.loop import Loop
+from penfac.training.request import Request, resolve, stamp
 from penfac.training.restore import restore
+
+HANDOVER = 60.0  # seconds: the workers of a driver that was killed save and leave
 
 
 def start(request: Request, limits: Limits, listener: Listener) -> Outcome:
-    """A new run in a new folder."""
-    document = resolve(request)
+    """Begin a new run in a new folder."""
+    config = stamp(resolve(request), limits.command)
     folder = create_folder(request.out, request.algo, request.env, request.name)
-    document |= {
-        "command": limits.command,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "versions": versions(),
-    }
     try:
-        return run(folder, document, limits, listener, fresh=True)
+        return train_run(Run(folder, config), limits, listener, fresh=True)
     except ConfigError:
         # nothing was learned: an environment we cannot use leaves no folder behind
         shutil.rmtree(folder, ignore_errors=True)
@@ -70,54 +59,112 @@ def resume(
     folder: Path, limits: Limits, listener: Listener, steps: int | None = None
 ) -> Outcome:
     """Go on exactly where a run stopped; `steps` may give it a longer budget."""
-    document = read_config(folder)
-    before = document.get("steps")
-    if steps is not None:
-        if steps < 1:
-            raise ConfigError(f"--steps {steps}: must be at least 1")
-        document["steps"] = steps
-    check_document(folder / "config.json", document)
-    if document["steps"] != before:  # it takes both commands to get there again
-        typed = filter(None, (document.get("command"), limits.command))
-        document["command"] = " && ".join(map(str, typed))
-    check_id(document["env"])
-    return run(folder, document, limits, listener, fresh=False)
+    run = Run.open(folder)
+    config = run.config
+    if steps is not None and steps != config.steps:
+        # both commands are needed to get there again
+        typed = " && ".join(filter(None, (config.command, limits.command)))
+        config = replace(config, steps=steps, command=typed)
+        check_config(config)
+    check_id(config.env)
+    return train_run(Run(folder, config), limits, listener)
 
 
-def run(
-    folder: Path,
-    document: dict[str, Any],
-    limits: Limits,
-    listener: Listener,
-    fresh: bool,
+def train_silently(run: Run, limits: Limits) -> int:
+    """Train a run in a worker process; return its exit code."""
+    give_up = time.monotonic() + HANDOVER
+    while True:
+        try:
+            check_id(run.config.env)  # imports the module of the user's environment
+            with contextlib.redirect_stdout(StringIO()):
+                return train_run(run, limits, Listener()).exit_code
+        except RunFolderBusy as error:
+            if time.monotonic() > give_up:
+                return error.exit_code
+            time.sleep(0.2)
+        except PenfacError as error:
+            return error.exit_code
+
+
+def train_run(
+    run: Run, limits: Limits, listener: Listener, fresh: bool = False
 ) -> Outcome:
-    """Everything between the lock and its release."""
-    learners = learners_of(folder, document)
-    allow_open_files(8 * len(learners))
-    probe_storage(folder)
-    locks = [Lock(folder)]
-    try:
-        for learner in learners:
-            with storage(learner.path):
-                learner.path.mkdir(parents=True, exist_ok=True)
-            if learner.path != folder:
-                locks.append(Lock(learner.path))
+    """Train under the locks of the run and of all its learners."""
+    allow_open_files(8 * len(run.learners))
+    probe_storage(run.path)
+    with contextlib.ExitStack() as locks:
+        locks.enter_context(Lock(run.path))
+        for learner in run.learners:
+            make_folder(learner.path)
+            if learner.path != run.path:
+                locks.enter_context(Lock(learner.path))
         recorders = [
-            Recorder(
-                RunFolder(x.path), x, learner_document(document, x), limits.pictures
-            )
-            for x in learners
+            Recorder(x, learner_config(run.config, x), limits.pictures)
+            for x in run.learners
         ]
         if fresh:
-            write_configs(folder, document)
-        return _run_locked(folder, document, limits, listener, recorders, fresh)
-    finally:
-        for lock in locks:
-            lock.release()
+            write_configs(run)
+        return train_locked(run, limits, listener, recorders, fresh)
+
+
+def train_locked(
+    run: Run, limits: Limits, listener: Listener, recorders: list[Recorder], fresh: bool
+) -> Outcome:
+    """Build the engine, restore the learners, and train."""
+
+    def on_hang() -> None:
+        message = (
+            f"{run.config.env}: a call lasted more than {limits.env_timeout:g} s, the "
+            "limit of --env-timeout; `penfac resume` continues"
+        )
+        for recorder in recorders:
+            recorder.write_status("failed", 3, message)
+        # the process ends here: nobody else can report it
+        print(f"penfac: {message}", file=sys.stderr, flush=True)
+
+    def note(text: str) -> None:
+        recorders[0].folder.log(text)
+        listener.noted(text)
+
+    watch = Watch()
+    with (
+        Interruption(limits.stop_after) as interruption,
+        logging_to(recorders[0]),
+        record_failures(recorders),
+        Watchdog(watch, limits.env_timeout, on_hang),
+    ):
+        job = job_of(run.config)._replace(
+            cfg=recorders[0].config.settings,
+            poll=interruption.poll,
+            watch=watch,
+            note=note,
+        )
+        seeds = [r.learner.seed for r in recorders]
+        settings = [r.config.settings for r in recorders]
+        engine = build_engine(job, run.config.engine, seeds, settings, limits.at_once)
+        counters = restore(engine, recorders, listener.noted, fresh)
+        if not fresh:  # only now is it known to fit the checkpoints
+            write_configs(run)
+        listener.started(run.path, run.config, sum(c.step for c in counters))
+        loop = Loop(run, limits, listener, recorders, engine, counters)
+        return loop.train(interruption)
+
+
+def job_of(config: RunConfig) -> Job:
+    """What an engine needs to know of a run."""
+    return Job(
+        algo=ALGORITHMS[config.algo],
+        cfg=config.settings,
+        env_id=config.env,
+        options=config.env_options,
+        steps=config.steps,
+        restarts=config.restarts,
+        eval_episodes=config.eval_episodes,
+    )
 
 
 def allow_open_files(needed: int) -> None:
-    """Hundreds of learners have thousands of files; a soft limit is often 1024."""
+    """Raise the limit on open files: hundreds of learners need thousands of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = needed + 256
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -125,79 +172,21 @@ def allow_open_files(needed: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def write_configs(folder: Path, document: dict[str, Any]) -> None:
-    """config.json of the run, of each arm and seed; what a killed process left goes."""
-    for path, own in documents(folder, document).items():
-        with storage(path):
-            path.mkdir(parents=True, exist_ok=True)
+def write_configs(run: Run) -> None:
+    """Write config.json of the run, of each arm and of each learner; sweep the folders."""
+    for path, config in configs_of(run.path, run.config).items():
+        make_folder(path)
         home = RunFolder(path)
         home.sweep()
-        home.write_json("config.json", own)
+        home.write_json(FILE, config.to_document())
 
 
-def _run_locked(
-    folder: Path,
-    document: dict[str, Any],
-    limits: Limits,
-    listener: Listener,
-    recorders: list[Recorder],
-    fresh: bool,
-) -> Outcome:
-    watch = Watch()
-
-    def on_hang() -> None:
-        message = (
-            f"{document['env']}: a call lasted more than {limits.env_timeout:g} s, the limit of "
-            "--env-timeout; `penfac resume` continues"
-        )
-        for recorder in recorders:
-            recorder.status("failed", 3, message)
-        print(
-            f"penfac: {message}", file=sys.stderr, flush=True
-        )  # the process ends here
-
-    with Interruption(limits.stop_after) as interruption, logging_to(recorders[0]):
-        watchdog = Watchdog(watch, limits.env_timeout, on_hang)
-        try:
-            engine = engine_for(
-                document, limits, interruption, watch, recorders, listener
-            )
-            counters = restore(engine, recorders, listener.noted, fresh)
-            if not fresh:  # only now is it known to fit the checkpoints
-                write_configs(folder, document)
-            listener.started(folder, document, sum(c.step for c in counters))
-            trial = Trial(
-                folder, document, limits, listener, recorders, engine, counters
-            )
-            return trial.go(interruption)
-        except StorageError as error:
-            where = fail(recorders, error)
-            raise StorageError(f"{error}; {where}" if where else str(error)) from error
-        except PenfacError as error:
-            fail(recorders, error)
-            raise
-        except MemoryError as error:
-            fail(recorders, error)
-            raise OutOfMemory(
-                "out of memory; use fewer worlds or smaller networks"
-            ) from error
-        except Exception as error:
-            fail(recorders, error)
-            if "RESOURCE_EXHAUSTED" in str(error):
-                raise OutOfMemory(f"out of device memory: {error}") from error
-            log = recorders[0].folder.path / "log.txt"
-            raise PenfacError(
-                f"unexpected {type(error).__name__}: {error} (the traceback is in {log})"
-            ) from error
-        finally:
-            watchdog.stop()
-            for recorder in recorders:
-                recorder.folder.close()
+# --- failures ------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def logging_to(recorder: Recorder):
-    """What our modules log goes to the run's log.txt while the run lasts."""
+def logging_to(recorder: Recorder) -> Iterator[None]:
+    """Send what our modules log to the run's log.txt while the run lasts."""
     handler = logging.Handler(logging.INFO)
     handler.emit = lambda record: recorder.folder.log(record.getMessage())
     logger = logging.getLogger("penfac")
@@ -210,44 +199,41 @@ def logging_to(recorder: Recorder):
         logger.removeHandler(handler)
 
 
-def fail(recorders: list[Recorder], error: BaseException) -> str | None:
-    """The traceback goes to the log, the line to status.json or wherever it could."""
+@contextlib.contextmanager
+def record_failures(recorders: list[Recorder]) -> Iterator[None]:
+    """Leave every failure in the run's files; raise it as a PenfacError."""
+    try:
+        yield
+    except StorageError as error:
+        where = record_failure(recorders, error)
+        raise StorageError(f"{error}; {where}" if where else str(error)) from error
+    except PenfacError as error:
+        record_failure(recorders, error)
+        raise
+    except MemoryError as error:
+        record_failure(recorders, error)
+        raise OutOfMemory(
+            "out of memory; use fewer worlds or smaller networks"
+        ) from error
+    except Exception as error:
+        record_failure(recorders, error)
+        if "RESOURCE_EXHAUSTED" in str(error):
+            raise OutOfMemory(f"out of device memory: {error}") from error
+        log = recorders[0].folder.path / "log.txt"
+        raise PenfacError(
+            f"unexpected {type(error).__name__}: {error} (the traceback is in {log})"
+        ) from error
+    finally:
+        for recorder in recorders:
+            recorder.folder.close()
+
+
+def record_failure(recorders: list[Recorder], error: BaseException) -> str | None:
+    """Write traceback and status; return where a status went that its folder refused."""
     code = error.exit_code if isinstance(error, PenfacError) else 1
     where = None
     for recorder in recorders:
         with contextlib.suppress(StorageError):
             recorder.folder.log("".join(traceback.format_exception(error)))
-        where = recorder.status("failed", code, str(error))
+        where = recorder.write_status("failed", code, str(error))
     return where
-
-
-def engine_for(
-    document: dict[str, Any],
-    limits: Limits,
-    interruption: Interruption,
-    watch: Watch,
-    recorders: list[Recorder],
-    listener: Listener,
-) -> Engine:
-    def note(text: str) -> None:
-        recorders[0].folder.log(text)
-        listener.noted(text)
-
-    algo = ALGORITHMS[document["algo"]]
-    own = [from_values(algo.config, r.document["config"]) for r in recorders]
-    for cfg in dict.fromkeys(own):
-        check(cfg)
-    job = Job(
-        algo=algo,
-        cfg=own[0],
-        env_id=document["env"],
-        options=env_options(document),
-        steps=document["steps"],
-        restarts=document["restarts"],
-        poll=interruption.poll,
-        watch=watch,
-        note=note,
-        eval_episodes=document["eval_episodes"],
-    )
-    seeds = [r.learner.seed for r in recorders]
-    return build_engine(job, document["engine"], seeds, own, limits.at_once)

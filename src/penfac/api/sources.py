@@ -1,0 +1,24 @@
+"""The environment of a model that was loaded."""
+
+from pathlib import Path
+from typing import Any
+
+from penfac.api.keywords import options_of
+from penfac.envs.own import Source, recall, source_of
+from penfac.errors import ConfigError
+from penfac.runs.config import RunConfig
+
+
+def find_source(folder: Path, config: RunConfig, env: Any) -> Source:
+    """Return the environment of a run, by its id or as given."""
+    known = Source(config.env, config.env_options)
+    if env is None or env == known.id:
+        return recall(folder, known)
+    if known.lost:
+        return source_of(env, known.options, known_as=known.id)
+    given = source_of(env, options_of(None, None, False, None))
+    if given.id.rpartition(":")[2] != known.id.rpartition(":")[2]:
+        raise ConfigError(
+            f"{folder}: was trained on {known.id}, not on {given.id}; leave env out"
+        )
+    return known

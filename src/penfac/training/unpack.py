@@ -1,0 +1,157 @@
+"""The run folders of a bundle, and training that leaves a bundle."""
+
+import contextlib
+import dataclasses
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from penfac.errors import ConfigError
+from penfac.runs.checkpoints import Arrays, Meta
+from penfac.runs.folder import create_folder
+from penfac.runs.learners import learner_config
+from penfac.runs.recorder import Recorder
+from penfac.runs.run import Run
+from penfac.runs.storage import Lock, make_folder
+from penfac.training import trial
+from penfac.training.bundle import (
+    DOCUMENTS,
+    TABLES,
+    Bundle,
+    PackedLearner,
+    Rows,
+    names,
+    pack,
+    read_bundle,
+    read_rows,
+    refuse_existing,
+    refuse_foreign,
+)
+from penfac.training.limits import Limits, Outcome
+from penfac.training.listener import Listener
+from penfac.training.request import Request
+
+# --- training ------------------------------------------------------------------------------
+
+
+def start_into(
+    file: Path, request: Request, limits: Limits, listener: Listener
+) -> Outcome:
+    """Begin a new run that leaves two files; its folders end with this process."""
+    refuse_existing(file, "choose another --into, or continue it with `penfac resume`")
+    with scratch(file, limits) as (home, within):
+        outcome = trial.start(dataclasses.replace(request, out=home), within, listener)
+        return dataclasses.replace(outcome, folder=names(file)[1])
+
+
+def resume_into(
+    file: Path, limits: Limits, listener: Listener, steps: int | None = None
+) -> Outcome:
+    """Go on with such a run, in its two files."""
+    if read_bundle(names(file)[1])[1].search is not None:
+        raise ConfigError(
+            f"{file}: is a search; unpack it with `penfac runs unpack`, then resume"
+        )
+    with scratch(file, limits) as (home, within):
+        folder = unpack(file, home, pictures=False)
+        outcome = trial.resume(folder, within, listener, steps)
+        return dataclasses.replace(outcome, folder=names(file)[1])
+
+
+@contextlib.contextmanager
+def scratch(file: Path, limits: Limits) -> Iterator[tuple[Path, Limits]]:
+    """A temporary place for run folders, and limits that pack each checkpoint."""
+    make_folder(file.parent)
+    name = names(file)[1].with_suffix(".lock").name
+    with (
+        Lock(file.parent, name),
+        tempfile.TemporaryDirectory(prefix="penfac-") as home,
+    ):
+        try:
+            saved = lambda folder: pack(Run.open(folder), file)  # noqa: E731
+            yield Path(home), dataclasses.replace(limits, pictures=False, saved=saved)
+        finally:
+            (file.parent / name).unlink(missing_ok=True)  # two files, no third
+
+
+# --- unpacking -----------------------------------------------------------------------------
+
+
+def unpack(file: Path, out: Path, pictures: bool = True) -> Path:
+    """Make the run folders of a bundle under `out`; return the run's own."""
+    table, state = names(file)
+    bundle, config, tensors = read_bundle(state)
+    rows = read_rows(table)
+    home = out if config.search is None else out / "tune"
+    folder = create_folder(home, config.algo, config.env, None)
+    try:
+        with refuse_foreign(state):
+            unpack_into(Run(folder, config), bundle, tensors, rows, pictures)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)  # whole, or not at all
+        with contextlib.suppress(OSError):
+            folder.parent.rmdir()
+        raise
+    return folder
+
+
+def unpack_into(
+    run: Run, bundle: Bundle, tensors: Arrays, rows: Rows, pictures: bool
+) -> None:
+    trial.write_configs(run)
+    recorders = []
+    for k, learner in enumerate(run.learners):
+        packed = bundle.learners[k]
+        recorder = Recorder(learner, learner_config(run.config, learner))
+        recorders.append(recorder)
+        write_rows(recorder, packed, rows)
+        write_checkpoint(recorder, packed, tensors)
+        write_documents(recorder, packed)
+        if f"policy/{k}" in tensors:
+            policy = tensors[f"policy/{k}"].tobytes()
+            recorder.folder.write("policy/policy.safetensors", policy)
+        if pictures:
+            recorder.fill_tensorboard()
+        recorder.folder.close()
+    recorders[0].folder.write("log.txt", bundle.log.encode())
+    if pictures:
+        recorders[0].draw(run.path, recorders, now=True)
+
+
+def write_rows(recorder: Recorder, packed: PackedLearner, rows: Rows) -> None:
+    learner = recorder.learner
+    for table, name in TABLES.items():
+        own = rows.get((learner.arm or "", str(learner.seed), table), [])
+        columns = packed.columns[table]
+        if own and columns:
+            recorder.folder.append(name, [{c: row[c] for c in columns} for row in own])
+    recorder.folder.close()
+
+
+def write_checkpoint(
+    recorder: Recorder, packed: PackedLearner, tensors: Arrays
+) -> None:
+    if packed.meta is None:
+        recorder.rewind(None)
+        return
+    meta = msgspec.convert(packed.meta, Meta, from_attributes=True)
+    recorder.rewind(meta)
+    prefix = f"{packed.stack}/"
+    arrays = {
+        name.removeprefix(prefix): np.array(whole[packed.row])
+        for name, whole in tensors.items()
+        if name.startswith(prefix)
+    }
+    evaluated = meta.counters["evaluated_at"] == meta.counters["step"]
+    recorder.folder.save_checkpoint(meta.update, arrays, meta, evaluated)
+
+
+def write_documents(recorder: Recorder, packed: PackedLearner) -> None:
+    for name in DOCUMENTS:
+        document = getattr(packed, name.rpartition("/")[2])
+        if document is not None:
+            recorder.folder.write_json(f"{name}.json", document)
