@@ -123,8 +123,10 @@ class Adam:
 # --- the whole update -----------------------------------------------------------------
 
 
-def actor_weights(advantage, rule):
-    """H(A), A H(A) or A, one step after another."""
+def actor_weights(advantage, rule, softness=0.0):
+    """H(A), A H(A) or A, one step after another; or the soft step in place of H(A)."""
+    if rule == "cacla" and softness:
+        return np.array([(1 + np.tanh(a / softness)) / 2 for a in advantage])
     return np.array([
         {"cacla": 1.0 * (a > 0), "cac": a if a > 0 else 0.0, "spg": a}[rule]
         for a in advantage
@@ -282,7 +284,7 @@ class SlowLearner:
         scaled = advantage
         if cfg.advantage_scale == "rms" and np.any(advantage != 0):
             scaled = advantage / np.sqrt(np.mean(advantage**2))
-        weight = actor_weights(scaled, cfg.actor_update)[:, None]
+        weight = actor_weights(scaled, cfg.actor_update, cfg.softness)[:, None]
         failed = (advantage <= 0)[:, None] * float(cfg.nonpositive == "hold")
         centre = np.mean(weight) if cfg.centred else 0.0
         steps = cfg.actor_steps if np.any(weight != 0) else 0

@@ -48,6 +48,9 @@ VARIANTS = {
     "linear": {"actor_output": "linear", "activation": "tanh"},
     "scaled rewards": {"normalise_returns": True},
     "centred sign": {"actor_update": "cacla", "centred": True},
+    "soft sign": {
+        "actor_update": "cacla", "centred": True, "softness": 0.5, "advantage_scale": "rms",
+    },
     "centred cac": {"centred": True, "advantage_scale": "rms"},
     "centred spg": {"actor_update": "spg", "centred": True},
     "limit": {"ratio_limit": 0.0625, "centred": True, "actor_steps": 12},

@@ -17,6 +17,7 @@ from penfac.core.actor import (
     control_variate,
     likelihood_ratio,
     scale_by_rms,
+    soft_step,
     spg_weight,
     toward_loss,
 )
@@ -27,6 +28,16 @@ ADVANTAGE = jnp.array([2.0, -3.0, 0.0, 0.5, -0.25])
 def test_cacla_weighs_every_improving_action_the_same(strict_dtypes):
     """H(A) is 1 above 0 and 0 at and below it."""
     np.testing.assert_array_equal(cacla_weight(ADVANTAGE), [1, 0, 0, 1, 0])
+
+
+@pytest.mark.parametrize("softness", [0.25, 1.0, 8.0])
+def test_the_soft_step_is_a_logistic_function_and_h_without_softness(
+    softness, strict_dtypes
+):
+    """(1 + tanh(A / softness)) / 2: 1/2 at A = 0; softness 0 is H(A) to the bit."""
+    expected = (1 + np.tanh(np.asarray(ADVANTAGE, float) / softness)) / 2
+    np.testing.assert_allclose(soft_step(ADVANTAGE, softness), expected, rtol=1e-5)
+    np.testing.assert_array_equal(soft_step(ADVANTAGE, 0.0), cacla_weight(ADVANTAGE))
 
 
 def test_cac_weighs_improving_actions_by_how_much_they_improve(strict_dtypes):

@@ -9,6 +9,7 @@ import oracles
 from penfac.core.trust_region import (
     action_distance,
     adapt_beta,
+    annealed_by_half,
     on_target,
     printed_distance,
 )
@@ -118,3 +119,22 @@ def test_on_target_is_where_beta_keeps(strict_dtypes):
 def test_a_distance_that_is_not_a_number_is_not_on_target():
     """A diverged actor must not look like one that arrived."""
     assert not on_target(jnp.float32(jnp.nan), 0.03)
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"), [(0, 1.0), (0.25, 0.75), (0.5, 0.5), (0.75, 0.5), (1, 0.5)]
+)
+def test_an_annealed_setting_reaches_its_end_at_half_the_run(
+    progress, expected, strict_dtypes
+):
+    """On a straight line; constant, to the bit, where start and end are the same."""
+    np.testing.assert_allclose(
+        annealed_by_half(1.0, 0.5, progress), expected, rtol=1e-6
+    )
+    assert annealed_by_half(0.03, 0.03, progress) == jnp.float32(0.03)
+
+
+@pytest.mark.parametrize("start", [1.0, jnp.inf])
+def test_no_limit_at_the_end_is_no_limit_at_any_time(start, strict_dtypes):
+    """Infinity is not approached on a line; an update without a limit has none."""
+    assert annealed_by_half(start, jnp.inf, 0.25) == jnp.inf

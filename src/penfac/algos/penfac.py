@@ -54,6 +54,7 @@ from penfac.core.normalise import (
     running_update,
 )
 from penfac.core.returns import lambda_advantages, lambda_returns, td_errors
+from penfac.core.trust_region import annealed_by_half
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]
@@ -129,6 +130,7 @@ def update(
 ) -> tuple[State, Metrics]:
     """One update from one batch that `state` itself played  (Sec. 5.2)."""
     critic_key, actor_key = jax.random.split(now.key)
+    numbers = at_progress(numbers, now.progress)
     rates = jnp.asarray(annealed(1.0, numbers.rates_end, now.progress))
     inputs = running_inputs(
         state.observed, numbers.normalise_critic.running, numbers.obs_clip
@@ -171,6 +173,15 @@ def update(
         finite=jnp.bool_(True),
     )
     return new, metrics._replace(finite=all_finite((new, metrics)))
+
+
+def at_progress(numbers: Numbers, progress: Scalar) -> Numbers:
+    """With the d_target and the ratio_limit of this part of the run  (D35)."""
+    limits = numbers.ratio_limit_start, numbers.ratio_limit
+    return numbers._replace(
+        d_target=annealed_by_half(numbers.d_target_start, numbers.d_target, progress),
+        ratio_limit=annealed_by_half(*limits, progress),
+    )
 
 
 def advantages(

@@ -236,7 +236,8 @@ def pulling_weight(
     """How hard each action pulls mu(s): 0 on padding  (Eq. 6, 7, 8)."""
     scaled = scale_by_rms(advantage, mask)
     scaled = jnp.where(numbers.advantage_scale.rms, scaled, advantage)
-    return jnp.where(mask, actor_weight(scaled, rule_of(numbers.actor_update)), 0)
+    rule = rule_of(numbers.actor_update)
+    return jnp.where(mask, actor_weight(scaled, rule, numbers.softness), 0)
 
 
 def jacobian_inputs(pull: Pull, inputs: Inputs, plan: Plan, numbers: Numbers) -> Inputs:

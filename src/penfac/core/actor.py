@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float
@@ -10,6 +11,14 @@ from jaxtyping import Bool, Float
 def cacla_weight(advantage: Float[Array, " *b"]) -> Float[Array, " *b"]:
     """H(A): every improving action counts the same  (Eq. 6, Eq. 8)."""
     return (advantage > 0).astype(advantage.dtype)
+
+
+def soft_step(
+    advantage: Float[Array, " *b"], softness: Float[Array, ""] | float
+) -> Float[Array, " *b"]:
+    """1 / (1 + exp(-2 A / softness)), a smooth H(A); H(A) itself if softness is 0  (D34)."""
+    soft = jax.nn.sigmoid(2 * advantage / jnp.where(softness > 0, softness, 1.0))
+    return jnp.where(softness > 0, soft, cacla_weight(advantage))
 
 
 def cac_weight(advantage: Float[Array, " *b"]) -> Float[Array, " *b"]:
@@ -38,11 +47,13 @@ ACTOR_RULES = {
 
 
 def actor_weight(
-    advantage: Float[Array, " *b"], rule: ActorRule
+    advantage: Float[Array, " *b"],
+    rule: ActorRule,
+    softness: Float[Array, ""] | float = 0.0,
 ) -> Float[Array, " *b"]:
     """The weight of each action under `rule`: H(A), A H(A), A, or a blend."""
     return (
-        rule.step * cacla_weight(advantage)
+        rule.step * soft_step(advantage, softness)
         + rule.positive * cac_weight(advantage)
         + rule.negative * (spg_weight(advantage) - cac_weight(advantage))
     )

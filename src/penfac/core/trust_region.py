@@ -31,6 +31,15 @@ def printed_distance(
     return jnp.sum(norms, where=mask) / jnp.sqrt(mu.shape[-1] * states)
 
 
+def annealed_by_half(
+    start: Scalar | float, end: Scalar | float, progress: Scalar | float
+) -> Scalar:
+    """On a straight line from `start` to `end` in the first half of the run, then `end`
+    (D35). An infinite end, no limit, holds from the start."""
+    left = jnp.maximum(1 - 2 * progress, 0.0)
+    return jnp.where(jnp.isinf(end), end, end + (start - end) * left)
+
+
 def adapt_beta(
     beta: Scalar | float,
     distance: Scalar | float,

@@ -117,7 +117,7 @@ def effective(cfg: Settings, name: str) -> Any:
         return type(value)()
     if value is not None:
         return value
-    return getattr(cfg, setting.none) if isinstance(setting.none, str) else setting.none
+    return effective(cfg, setting.none) if isinstance(setting.none, str) else setting.none
 
 
 @functools.cache

@@ -49,11 +49,16 @@ class Config(Settings):
     # actor
     actor_update: Literal["cac", "cacla", "spg"] = traced("cacla",
         means="weight of an action: `cac` A H(A), `cacla` H(A), `spg` A")
+    softness: float = traced(0.0, "[0, inf)", hint="0 is H(A), 1 is usual", earlier=0.0,
+        means="with `cacla`: weight 1 / (1 + exp(-2 A / softness)) in place of H(A); 0: H(A) (D34)")
     centred: bool = traced(True, earlier=False,
         means="subtract the mean weight (control variate); with `cacla`: the centred sign (D23)")
     ratio_limit: float | None = traced(
         0.3, "(0, inf]", hint="0.3 is usual; none: no limit", earlier=None, none=math.inf,
         means="an action stops pulling once its likelihood ratio moved by this; none: never (D24)")
+    ratio_limit_start: float | None = traced(
+        None, "(0, inf)", hint="none is constant", earlier=None, none="ratio_limit",
+        means="ratio_limit at the start; falls to ratio_limit by half the run; none: constant (D35)")
     nonpositive: Literal["ignore", "hold"] = traced("ignore",
         means="actions with A <= 0: `ignore` them, or `hold` mu at mu_old with weight 1 (D11)")
     advantage_scale: Literal["none", "rms"] = traced("rms",
@@ -68,6 +73,9 @@ class Config(Settings):
         means="penalise the distance from mu_old; false: beta is 0")
     d_target: float = traced(0.06, "(0, inf)", hint="Table 2 keeps 0.03",
         means="target distance between mu and mu_old after an update")
+    d_target_start: float | None = traced(
+        None, "(0, inf)", hint="none is constant", earlier=None, none="d_target",
+        means="d_target at the start; falls to d_target by half the run; none: constant (D35)")
     distance: Literal["rms", "printed", "sigma"] = traced("sigma",
         means="measure of that distance: `rms`, as `printed` (D3), or `sigma`: rms / sigma (D27)")
     beta_start: float = traced(0.1, "[0, inf)", only="trust_region",
