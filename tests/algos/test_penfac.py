@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from tests.small_learners import NOW
 
 import oracles
 from penfac.algos import networks
@@ -390,6 +391,27 @@ def test_an_infinite_ceiling_of_beta_is_fine(make_learner, batch, update):
     _, metrics = update(learner.state, batch, learner.plan, learner.numbers)
     assert metrics.beta == 2.0**39
     assert metrics.finite
+
+
+@pytest.mark.parametrize(("progress", "part"), [(0.0, 1.0), (0.25, 0.5), (0.5, 0.0)])
+@pytest.mark.parametrize("key", ["d_target", "ratio_limit"])
+def test_an_update_takes_the_values_of_its_part_of_the_run(
+    key, progress, part, make_learner, batch, update
+):
+    """D35: the same update, to the bit, as with these values all along."""
+    settings = {"actor_steps": 12, "d_target": 0.0625, "ratio_limit": 0.0625}
+    between = 0.0625 + part * (0.25 - 0.0625)
+    annealed = make_learner(**settings, **{f"{key}_start": 0.25})
+    constant = make_learner(**(settings | {key: between}))
+    now = NOW._replace(progress=jnp.float32(progress))
+    ends = [
+        update(learner.state, batch, learner.plan, learner.numbers, now=now)
+        for learner in (annealed, constant)
+    ]
+    assert bits(ends[0]) == bits(ends[1])
+    plain = make_learner(**settings)
+    end = update(plain.state, batch, plain.plan, plain.numbers, now=now)
+    assert (bits(end) == bits(ends[0])) == (part == 0)
 
 
 def test_early_stop_stops_where_the_distance_is_on_target(make_learner, batch, update):

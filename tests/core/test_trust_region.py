@@ -122,7 +122,8 @@ def test_a_distance_that_is_not_a_number_is_not_on_target():
 
 
 @pytest.mark.parametrize(
-    ("progress", "expected"), [(0, 1.0), (0.25, 0.75), (0.5, 0.5), (0.75, 0.5), (1, 0.5)]
+    ("progress", "expected"),
+    [(0.0, 1.0), (0.25, 0.75), (0.5, 0.5), (0.75, 0.5), (1.0, 0.5)],
 )
 def test_an_annealed_setting_reaches_its_end_at_half_the_run(
     progress, expected, strict_dtypes

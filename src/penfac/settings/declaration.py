@@ -117,7 +117,8 @@ def effective(cfg: Settings, name: str) -> Any:
         return type(value)()
     if value is not None:
         return value
-    return effective(cfg, setting.none) if isinstance(setting.none, str) else setting.none
+    stands_for = setting.none
+    return effective(cfg, stands_for) if isinstance(stands_for, str) else stands_for
 
 
 @functools.cache

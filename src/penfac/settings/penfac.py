@@ -58,7 +58,7 @@ class Config(Settings):
         means="an action stops pulling once its likelihood ratio moved by this; none: never (D24)")
     ratio_limit_start: float | None = traced(
         None, "(0, inf)", hint="none is constant", earlier=None, none="ratio_limit",
-        means="ratio_limit at the start; falls to ratio_limit by half the run; none: constant (D35)")
+        means="ratio_limit at the start; reaches ratio_limit at half the run; none: constant (D35)")
     nonpositive: Literal["ignore", "hold"] = traced("ignore",
         means="actions with A <= 0: `ignore` them, or `hold` mu at mu_old with weight 1 (D11)")
     advantage_scale: Literal["none", "rms"] = traced("rms",
@@ -75,7 +75,7 @@ class Config(Settings):
         means="target distance between mu and mu_old after an update")
     d_target_start: float | None = traced(
         None, "(0, inf)", hint="none is constant", earlier=None, none="d_target",
-        means="d_target at the start; falls to d_target by half the run; none: constant (D35)")
+        means="d_target at the start; reaches d_target at half the run; none: constant (D35)")
     distance: Literal["rms", "printed", "sigma"] = traced("sigma",
         means="measure of that distance: `rms`, as `printed` (D3), or `sigma`: rms / sigma (D27)")
     beta_start: float = traced(0.1, "[0, inf)", only="trust_region",
