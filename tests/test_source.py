@@ -15,7 +15,7 @@ TREES = {
     str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8"))
     for path in sorted(SOURCE.rglob("*.py"))
 }
-LONGEST_FILE = 305
+LONGEST_FILE = 300
 LONGEST_FUNCTION = 50
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "manager", "common", "misc"}

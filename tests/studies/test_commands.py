@@ -257,7 +257,7 @@ def test_a_file_that_cannot_be_meant_is_refused(change, why, mine):
 def test_a_folder_of_other_things_is_busy(mine):
     Path("studies/mine").mkdir(parents=True)
     Path("studies/mine/thesis.txt").touch()
-    assert "exists and is not a study" in refused("study", "run", mine, code=6)
+    assert "is not a study" in refused("study", "run", mine, code=6)
 
 
 def test_a_file_where_the_folder_should_be(mine):

@@ -180,7 +180,7 @@ def test_another_number_of_seeds_in_the_file_is_the_same_study():
 def test_one_seed_and_then_more_is_refused():
     """One seed has no folder of its own in a run, so more cannot stand beside it."""
     run_study(HOME, small(claims=()), seeds=(0,))
-    refused("started with one seed", study=small(claims=()), seeds=(0, 1))
+    refused("has one seed", study=small(claims=()), seeds=(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_folder_with_other_things_in_it_is_refused():
     HOME.mkdir()
     (HOME / "thesis.txt").write_text("years of work")
     before = snapshot(HOME)
-    with pytest.raises(RunFolderBusy, match="exists and is not a study") as error:
+    with pytest.raises(RunFolderBusy, match="is not a study") as error:
         run_study(HOME)
     assert error.value.exit_code == 6
     assert snapshot(HOME) == before

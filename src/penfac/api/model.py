@@ -13,12 +13,7 @@ import gymnasium
 import numpy as np
 
 from penfac.analysis.evaluate import evaluate_run, explorer_of, load_policy
-from penfac.api.callbacks import (
-    Callback,
-    CallbackListener,
-    progress_bar_here,
-    raise_reason,
-)
+from penfac.api import callbacks
 from penfac.api.copies import copy_run
 from penfac.api.keywords import in_python, options_of, whole
 from penfac.api.observations import observation_space, rows_of
@@ -103,7 +98,7 @@ class Model:
     def learn(
         self,
         total_timesteps: float | None = None,
-        callback: Callback | None = None,
+        callback: callbacks.Callback | None = None,
         *,
         progress_bar: bool = False,
         eval_every: int | None = None,
@@ -126,8 +121,8 @@ class Model:
         if callback is not None and not callable(callback):
             kind = type(callback).__name__
             raise ConfigError(f"callback is a {kind}: must be a function of an event")
-        bar = progress_bar_here() if progress_bar else None
-        listener = CallbackListener(callback, bar)
+        bar = callbacks.progress_bar_here() if progress_bar else None
+        listener = callbacks.CallbackListener(callback, bar)
         try:
             with in_python():
                 schedule = {"eval_every": eval_every, "eval_episodes": eval_episodes}
@@ -136,11 +131,11 @@ class Model:
             if bar is not None:
                 bar.close()
             self._take(listener.folder)
-        raise_reason(outcome, listener)
+        callbacks.raise_reason(outcome, listener)
         return self
 
     def _train(
-        self, steps: Any, schedule: dict[str, Any], listener: CallbackListener
+        self, steps: Any, schedule: dict[str, Any], listener: callbacks.CallbackListener
     ) -> Outcome:
         """Start a run at the first call, continue it afterwards."""
         self._find_env()

@@ -117,9 +117,7 @@ def join(folder: Path, plan: Plan) -> Plan:
     if (folder / FILE).exists():
         plan = join_plans(folder, read_plan(folder), plan)
     elif folder.exists() and not is_unused(folder):
-        raise RunFolderBusy(
-            f"{folder}: exists and is not a study; choose another --name"
-        )
+        raise RunFolderBusy(f"{folder}: is not a study; choose another --name")
     groups(folder, plan)
     return plan
 
@@ -142,9 +140,7 @@ def join_plans(folder: Path, old: Plan, new: Plan) -> Plan:
         )
     seeds = tuple(dict.fromkeys(old.seeds + new.seeds))
     if len(old.seeds) == 1 and len(seeds) > 1:
-        raise ConfigError(
-            f"{folder}: was started with one seed, others need another --name"
-        )
+        raise ConfigError(f"{folder}: has one seed; more seeds need another --name")
     return replace(old, seeds=seeds, study=new.study)
 
 
