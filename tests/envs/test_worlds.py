@@ -46,7 +46,7 @@ def test_the_threaded_engine_plays_the_roboschool_tasks():
     assert not bullet.task.rules.joint_in_velocity
     drawn = EnvOptions(kwargs={"width": 64})
     assert isinstance(open_worlds(HOPPER, drawn, 1), GymWorlds)
-    with pytest.raises(ConfigError, match="rules v9: are roboschool or bullet"):
+    with pytest.raises(ConfigError, match="rules = v9: must be roboschool or bullet"):
         open_worlds(HOPPER, EnvOptions(kwargs={"rules": "v9"}), 1)
 
 
