@@ -17,7 +17,7 @@ help:
 	@echo "make slow    tests of whole runs, learning and peers"
 	@echo "make test-all both of them"
 	@echo "make check   lint, types and docs"
-	@echo "make tables  the tables of settings in docs/, from their declarations"
+	@echo "make tables  the tables of settings and the numbers of results in docs/, from files"
 	@echo "make docs    the pages of docs/ as a site, in build/site"
 	@echo "make bench   speed and memory, ratios against peers"
 
@@ -68,7 +68,7 @@ docs: $(VENV)/.docs
 	@echo "build/site/index.html"
 
 tables: $(VENV)/.dev
-	$(BIN)/python docs/tables.py
+	$(BIN)/python -m docs.tables
 
 bench: $(VENV)/.peers
 	$(BIN)/penfac bench cpu

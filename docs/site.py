@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: make links to files of results/ work on the site."""
+"""Hooks of mkdocs: hide marks, and make links to files of results/ work on the site."""
 
 import re
 from pathlib import Path
@@ -7,10 +7,12 @@ from typing import Any
 from mkdocs.structure.files import File
 
 RESULTS = Path(__file__).parent.parent / "results"
+COMMENT = re.compile(r"<!--.*?-->", re.S)
 TABLE_ROW = re.compile(r"^\|.*$", re.M)
-THOUSANDS = re.compile(
-    r"(?<=\d) (?=\d{3}\b)"
-)  # 1 642 must not break in a narrow column
+# 1 642, 5 +- 2 and [1, 2] must not break in a narrow column
+KEPT = re.compile(
+    r"(?<=\d) (?=\d{3}\b)|(?<=\d) (?=\+-)|(?<=\+-) |(?<=\d,) (?=[-\d ]+\])"
+)
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^)#:\s]+)\)")
 
 
@@ -24,8 +26,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn links to results/ into links to data/, and drop links to files that are not kept."""
-    markdown = TABLE_ROW.sub(lambda row: THOUSANDS.sub("\u00a0", row[0]), markdown)
+    """Drop marks and links to files that are not kept; make links to results/ work."""
+    markdown = COMMENT.sub("", markdown)
+    markdown = TABLE_ROW.sub(lambda row: KEPT.sub("\u00a0", row[0]), markdown)
     place = page.file.src_uri
     if not place.startswith("data/"):
         return markdown.replace("](../results/", "](data/")

@@ -1,8 +1,10 @@
-"""Make the tables of settings in docs/ from their declarations: `make tables`."""
+"""Make tables of settings from their declarations, and numbers from results/: `make tables`."""
 
 import re
 from pathlib import Path
 from typing import Any
+
+from docs import marks
 
 from penfac.algos import ALGORITHMS
 from penfac.cli.catalogue import presets_table
@@ -54,3 +56,4 @@ if __name__ == "__main__":
         file = DOCS / name
         text = file.read_text(encoding="utf-8")
         file.write_text(with_table(text, algo), encoding="utf-8")
+    marks.write()
