@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from penfac.envs.gym import Watch
+from penfac.envs.calls import Watch
+from penfac.process import CtrlC
 
 
 class StopRequested(Exception):
@@ -44,7 +45,7 @@ class Interruption:
     def _receive(self, number: int, frame) -> None:
         if self.received is not None:
             if number == signal.SIGINT and hasattr(sys, "ps1"):
-                raise KeyboardInterrupt
+                raise CtrlC
             os._exit(128 + number)
         self.received = number
 
