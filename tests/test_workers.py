@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from penfac.machine import usable_cores
-from penfac.workers import Task, run_tasks
+from penfac.training.interruption import Interruption, StopRequested
+from penfac.workers import RETRIES, Task, run_tasks, run_with_retries
 
 
 def no_poll() -> None:
@@ -53,6 +54,29 @@ def wait_for_the_end(folder: Path, name: str) -> int:
     return 0
 
 
+def save_slowly(folder: Path, name: str) -> int:
+    """As training does: a second of saving when it is told to stop."""
+    with Interruption(None) as interruption:
+        (folder / name).write_text(str(os.getpid()))
+        try:
+            while True:
+                interruption.poll()
+                time.sleep(0.01)
+        except StopRequested as stop:
+            time.sleep(1)
+            (folder / f"{name}-saved").write_text(str(stop))
+            return stop.exit_code
+
+
+def leave_without_a_word(path: Path | None = None) -> int:
+    """Exit code 0, but no answer; only once if a path can remember it."""
+    if path is not None and path.exists():
+        return 0
+    if path is not None:
+        path.touch()
+    os._exit(0)
+
+
 class SlowToArrive:
     """An argument that takes a second to reach its process."""
 
@@ -84,9 +108,27 @@ def test_exit_codes_by_name():
         Task("four", leave, (4,)),
         Task("killed", die, (int(signal.SIGKILL),)),
         Task("told", die, (int(signal.SIGTERM),)),
+        Task("silent", leave_without_a_word, ()),
     ]
     found = dict(run_tasks(tasks, 2, no_poll))
+    assert found.pop("silent") == 128  # no answer is no success
     assert found == {"fine": 0, "four": 4, "killed": 128 + 9, "told": 128 + 15}
+
+
+def test_a_task_whose_process_is_lost_is_tried_again(tmp_path):
+    """A few times, and each time it is told why."""
+    tasks = [
+        Task("once", leave_without_a_word, (tmp_path / "left",)),
+        Task("always", die, (int(signal.SIGSEGV),)),
+        Task("four", leave, (4,)),
+    ]
+    told: list[str] = []
+    found = dict(run_with_retries(tasks, 2, no_poll, told.append))
+    assert found == {"once": 0, "always": 128 + signal.SIGSEGV, "four": 4}
+    again = "always: its process was killed by SIGSEGV; it is tried again"
+    assert told.count(again) == RETRIES
+    told = [line for line in told if line != again]
+    assert told == ["once: its process ended without an answer; it is tried again"]
 
 
 def test_no_task_is_no_work():
@@ -159,18 +201,22 @@ def wait_until(true, seconds: float = 30) -> None:
         time.sleep(0.02)
 
 
-def driver(tmp_path: Path, task: str) -> subprocess.Popen:
-    """A process that runs one task, to be killed."""
+def driver(tmp_path: Path, *tasks: str) -> subprocess.Popen:
+    """A process of many threads that runs these tasks, to be killed."""
     script = tmp_path / "driver.py"
     script.write_text(
         "from pathlib import Path\n"
-        "from test_workers import SlowToArrive, no_poll, run_late, wait_for_the_end\n"
+        "import threading, time\n"
+        "from test_workers import *\n"
         "from penfac.workers import Task, run_tasks\n"
         f"folder = Path({str(tmp_path)!r})\n"
         "if __name__ == '__main__':\n"
-        f"    list(run_tasks([{task}], 1, no_poll))\n"
+        "    for _ in range(20):\n"
+        "        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        f"    list(run_tasks([{', '.join(tasks)}], {len(tasks)}, no_poll))\n"
     )
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    places = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
     return subprocess.Popen([sys.executable, script], env=env)
 
 
@@ -185,6 +231,28 @@ def test_tasks_leave_with_a_driver_that_is_killed(tmp_path):
     pid = (tmp_path / "a").read_text()
     wait_until((tmp_path / "a-saved").exists)
     wait_until(lambda: ended(pid))
+
+
+@pytest.mark.parametrize("told", ["killed", "interrupted, then killed"])
+def test_workers_of_a_killed_driver_always_save(told, tmp_path):
+    """Whatever threads the driver had, and whatever it told them before: they save to
+    the end, and then nobody is left."""
+    names = ["a", "b", "c", "d"]
+    process = driver(
+        tmp_path, *(f"Task({x!r}, save_slowly, (folder, {x!r}))" for x in names)
+    )
+    places = [tmp_path / name for name in names]
+    try:
+        wait_until(lambda: all(p.exists() and p.read_text() for p in places))
+        if told != "killed":
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+    finally:
+        process.kill()
+        process.wait()
+    pids = [place.read_text() for place in places]
+    wait_until(lambda: all(map(ended, pids)))
+    assert all((tmp_path / f"{name}-saved").exists() for name in names)
 
 
 def ended(pid: str) -> bool:

@@ -4,19 +4,23 @@ The result of a task is its run folder; its process returns only an exit code.
 """
 
 import contextlib
-import ctypes
 import multiprocessing
 import os
 import platform
 import signal
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from penfac.machine import usable_cores
+from penfac.process import keep_streams
 
-PR_SET_PDEATHSIG = 1  # of Linux
+PARENT_EVERY = 0.1  # seconds between two looks at the parent
+LOST = 128  # exit codes from here on: a process ended without an answer
+RETRIES = 2  # of a task whose process was lost
 
 
 class Task(NamedTuple):
@@ -60,6 +64,25 @@ def run_tasks(
             worker.process.join()
 
 
+def run_with_retries(
+    tasks: list[Task],
+    count: int,
+    poll: Callable[[], None],
+    tell: Callable[[str], None] = lambda text: None,
+) -> Generator[tuple[str, int]]:
+    """Names and exit codes as tasks end; one whose process was lost is tried again."""
+    waiting = {task.name: task for task in tasks}
+    for left in range(RETRIES, -1, -1):
+        lost = {}
+        for name, code in run_tasks(list(waiting.values()), count, poll):
+            if code >= LOST and left:
+                lost[name] = waiting[name]
+                tell(f"{name}: {how_it_ended(code)}; it is tried again")
+            else:
+                yield name, code
+        waiting = lost
+
+
 class Worker:
     """A process on a core, and its task."""
 
@@ -88,8 +111,17 @@ class Worker:
 
 
 def exit_code(process: Any) -> int:
-    code = process.exitcode or 0
-    return 128 - code if code < 0 else code  # killed by a signal
+    """The code of a process that did not answer: 0 is no success then."""
+    code = process.exitcode or LOST
+    return LOST - code if code < 0 else code  # killed by a signal
+
+
+def how_it_ended(code: int) -> str:
+    """Say how a process ended that gave no answer."""
+    try:
+        return f"its process was killed by {signal.Signals(code - LOST).name}"
+    except ValueError:
+        return "its process ended without an answer"
 
 
 def _serve(core: int, pipe: Any) -> None:
@@ -98,12 +130,8 @@ def _serve(core: int, pipe: Any) -> None:
         os.sched_setaffinity(0, {core})
     with contextlib.suppress(OSError):
         os.setpgrp()  # Ctrl-C reaches the parent process, which then stops this one
-    with contextlib.suppress(AttributeError, OSError):
-        # ... if the parent is killed, save and end too
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    parent = multiprocessing.parent_process()
-    if parent is not None and os.getppid() != parent.pid:
-        raise SystemExit(128 + signal.SIGTERM)  # it was killed during our start
+    keep_streams()
+    threading.Thread(target=leave_with_parent, daemon=True).start()
     share_programs()
     while True:
         try:
@@ -113,6 +141,17 @@ def _serve(core: int, pipe: Any) -> None:
         code = task.work(*task.arguments)
         with contextlib.suppress(OSError):
             pipe.send(code)
+
+
+def leave_with_parent() -> None:
+    """Tell this process to save and end, once, when its parent has ended.
+
+    The kernel's PR_SET_PDEATHSIG tells it at the end of every thread of the parent.
+    """
+    parent = multiprocessing.parent_process()
+    while parent is not None and os.getppid() == parent.pid:
+        time.sleep(PARENT_EVERY)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def share_programs() -> None:

@@ -264,9 +264,8 @@ def test_a_negative_draw_is_refused():
 
 
 def test_a_negative_number_of_processes_is_refused(monkeypatch):
-    monkeypatch.setattr(
-        tune, "run_tasks", lambda *_: iter(())
-    )  # it would wait for ever
+    # it would wait for ever
+    monkeypatch.setattr(tune, "run_with_retries", lambda *_: iter(()))
     result = command("tune", *LQR, "--configs=4", "--processes=-1")
     assert (result.code, result.out) == (2, "")
 

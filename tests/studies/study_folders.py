@@ -4,7 +4,8 @@ import csv
 from collections import Counter
 from pathlib import Path
 
-from penfac.studies import executors, runner
+from penfac import workers
+from penfac.studies import runner
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -35,7 +36,7 @@ def here(monkeypatch) -> None:
             poll()
             yield task.name, task.work(*task.arguments)
 
-    monkeypatch.setattr(executors, "run_tasks", one_by_one)
+    monkeypatch.setattr(workers, "run_tasks", one_by_one)
 
 
 def run_folders(study: Path) -> list[Path]:

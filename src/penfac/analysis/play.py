@@ -1,6 +1,7 @@
 """`penfac play`: learned policies to look at, side by side: in a window, as a video or as
 a strip of pictures."""
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import gymnasium
 import numpy as np
 
 from penfac.analysis.evaluate import load_policy
+from penfac.envs.calls import Call, Watch
 from penfac.envs.gym import check_id
 from penfac.envs.opengl import choose_opengl
 from penfac.errors import ConfigError, EnvironmentFault
@@ -76,15 +78,19 @@ def play_one(run: Path, wish: Wish) -> Played:
     config, learner = opened.config, opened.learner(wish.seed)
     check_id(config.env)
     policy = load_policy(learner.path)
-    env = open_picture(config, wish.size)
+    with Call(config.env, "making it", Watch()):
+        env = open_picture(config, wish.size)
     try:
         reset_seed = env_seed(learner.seed, Stream.PLAY_RESET, 0, wish.episode)
-        frames = record(env, policy, reset_seed, wish.steps)
+        with Call(config.env, "playing", Watch()):
+            frames = record(env, policy, reset_seed, wish.steps)
         return Played(run, learner.seed, *frames)
-    except gymnasium.error.Error as error:
-        raise EnvironmentFault(f"{config.env}: {error}") from error
     finally:
-        env.close()
+        with (
+            contextlib.suppress(EnvironmentFault),
+            Call(config.env, "close", Watch()),
+        ):
+            env.close()
 
 
 def beside(played: list[Played]) -> list[np.ndarray]:

@@ -99,7 +99,7 @@ def raise_reason(outcome: Outcome, listener: CallbackListener) -> None:
         raise listener.raised
     if outcome.exit_code == 130:
         raise KeyboardInterrupt
-    if outcome.exit_code == 143:
-        raise SystemExit(143)
+    if outcome.exit_code in (129, 143):
+        raise SystemExit(outcome.exit_code)
     if outcome.errors:
         raise FAULTS[outcome.exit_code](next(iter(outcome.errors.values())))

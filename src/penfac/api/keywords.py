@@ -8,6 +8,7 @@ from typing import Any
 
 from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError, PenfacError
+from penfac.process import recognise_ctrl_c
 
 WORDS = {  # words of command-line messages, and their Python equivalents
     "--max-episode-steps N": "max_episode_steps=N",
@@ -25,7 +26,8 @@ WORDS = {  # words of command-line messages, and their Python equivalents
 def in_python() -> Iterator[None]:
     """Make error messages name keywords instead of options."""
     try:
-        yield
+        with recognise_ctrl_c():
+            yield
     except PenfacError as error:
         message = str(error)
         for option, keyword in WORDS.items():

@@ -1,7 +1,7 @@
 """The command line itself: commands join it, errors become one line and an exit code."""
 
 import json
-import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NoReturn
@@ -10,7 +10,8 @@ import typer
 
 from penfac.cli.groups import spread
 from penfac.cli.help import Command, Group
-from penfac.errors import PenfacError
+from penfac.errors import PenfacError, StorageError
+from penfac.process import close_stdout, keep_streams, recognise_ctrl_c
 
 app = typer.Typer(
     cls=Group,
@@ -67,30 +68,43 @@ def command(
 
 def main() -> NoReturn:
     """Run a command; a failure becomes one line on stderr and an exit code."""
+    keep_streams()
+    code = 1  # of a bug, whose traceback is told
+    try:
+        with recognise_ctrl_c():
+            code = run_command()
+    finally:
+        try:
+            close_stdout()
+        except OSError as error:
+            print_error(f"standard output: {error.strerror}")
+            code = code or StorageError.exit_code
+    sys.exit(code)
+
+
+def run_command() -> int:
+    """Run the command of `sys.argv`; return its exit code."""
     try:
         code = app(standalone_mode=False, prog_name="penfac")
-        sys.exit(code if isinstance(code, int) else 0)
+        return code if isinstance(code, int) else 0
     except PenfacError as error:
-        fail(str(error), error.exit_code)
+        return fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        fail("interrupted", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        return fail("interrupted", 128 + signal.SIGINT)
     except Exception as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error)
-            sys.exit(2)
+            return 2
         if hasattr(error, "format_message"):  # a usage error that typer found
             where = getattr(getattr(error, "ctx", None), "command_path", "penfac")
             message = f"{error.format_message().rstrip('.')} (see {where} --help)"  # type: ignore[attr-defined]
-            fail(message, 2)
+            return fail(message, 2)
         raise
 
 
-def fail(message: str, code: int) -> NoReturn:
+def fail(message: str, code: int) -> int:
     print_error(message)
-    sys.exit(code)
+    return code
 
 
 def print_error(message: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from penfac.algos.base import Algorithm, Collecting, Moment
 from penfac.core.noise import narrowed
-from penfac.envs.gym import Watch
+from penfac.envs.calls import Watch
 from penfac.envs.options import EnvOptions
 from penfac.errors import CorruptFile, Divergence, PenfacError
 from penfac.policy import ActionScale, Policy, PolicyWeights

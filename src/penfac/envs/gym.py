@@ -3,13 +3,13 @@
 import importlib
 import importlib.util
 import math
-import time
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from penfac.envs.calls import Call, Watch
 from penfac.envs.mujoco_warnings import hear_mujoco
 from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError, EnvironmentFault
@@ -20,12 +20,6 @@ from penfac.types import EnvSpec
 EXTRAS = {  # id fragment -> (module to import first, extra that brings it)
     "BulletEnv": ("pybullet_envs_gymnasium", "pybullet"),
 }
-
-
-class Watch:
-    """When the environment was last entered and not yet left; a watchdog reads it."""
-
-    entered: float | None = None
 
 
 def check_id(env_id: str) -> None:
@@ -41,14 +35,12 @@ def check_id(env_id: str) -> None:
     if module:
         if not all(part.isidentifier() for part in module.split(".")):
             raise ConfigError(f"{env_id}: {module} is not the name of a module")
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise ConfigError(f"{env_id}: cannot import {module} ({error})") from None
-        except Exception as error:
-            raise EnvironmentFault(
-                f"{env_id}: importing {module} raised {type(error).__name__}: {error}"
-            ) from error
+        with Call(env_id, f"importing {module}", Watch()):
+            try:
+                importlib.import_module(module)
+            except ImportError as error:
+                text = f"{env_id}: cannot import {module} ({error})"
+                raise ConfigError(text) from None
     try:
         gymnasium.spec(name)
     except gymnasium.error.Error as error:
@@ -71,18 +63,12 @@ def open_world(
     if options.max_episode_steps is not None:
         kwargs["max_episode_steps"] = options.max_episode_steps
     watch = watch or Watch()
-    watch.entered = time.monotonic()
-    try:
-        env = gymnasium.make(name, disable_env_checker=True, **kwargs)
-    except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        raise ConfigError(f"{env_id}: {error}") from error
-    except Exception as error:
-        raise EnvironmentFault(
-            f"{env_id}: making it raised {type(error).__name__}: {error}"
-        ) from error
-    finally:
-        watch.entered = None
-    return GymWorld(env_id, env, options, watch)
+    with Call(env_id, "making it", watch):
+        try:
+            env = gymnasium.make(name, disable_env_checker=True, **kwargs)
+        except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
+            raise ConfigError(f"{env_id}: {error}") from error
+        return GymWorld(env_id, env, options, watch)
 
 
 def time_step(env: gymnasium.Env) -> float | None:
@@ -100,6 +86,9 @@ class GymWorld:
         self, env_id: str, env: gymnasium.Env, options: EnvOptions, watch: Watch
     ):
         self.id, self.watch = env_id, watch
+        self.resetting = Call(env_id, "reset", watch)
+        self.stepping = Call(env_id, "step", watch)
+        self.closing = Call(env_id, "close", watch)
         self.terms: list[str] | None = None
         self.actions = action_scale(env_id, env.action_space, options)
         if options.flatten_obs and isinstance(env.observation_space, spaces.Dict):
@@ -109,6 +98,10 @@ class GymWorld:
         self.obs_dim = math.prod(self.obs_shape)
 
     def spec(self) -> EnvSpec:
+        with Call(self.id, "asking for its limits", self.watch):
+            return self._spec()
+
+    def _spec(self) -> EnvSpec:
         limit = self.env.spec.max_episode_steps if self.env.spec else None
         if limit is None:
             raise ConfigError(
@@ -123,17 +116,13 @@ class GymWorld:
         )
 
     def reset(self, seed: int) -> np.ndarray:
-        self.watch.entered = time.monotonic()
         try:
-            obs, _ = self.env.reset(seed=seed)
-        except Exception as error:
-            raise EnvironmentFault(
-                f"{self.id}: reset raised {type(error).__name__}: {error}",
-                {"reset_seed": seed},
-            ) from error
-        finally:
-            self.watch.entered = None
-        obs = self._observation(obs, "reset")
+            with self.resetting:
+                obs, _ = self.env.reset(seed=seed)
+                obs = self._observation(obs, "reset")
+        except EnvironmentFault as fault:
+            fault.where |= {"reset_seed": seed}
+            raise
         if not np.all(np.isfinite(obs)):
             raise non_finite(self.id, "observation", obs, "at reset")
         return obs
@@ -142,24 +131,17 @@ class GymWorld:
         self, action: np.ndarray
     ) -> tuple[np.ndarray, float, bool, bool, dict[str, float]]:
         """... and the parts of the reward that `info` names reward_something."""
-        self.watch.entered = time.monotonic()
-        try:
+        with self.stepping:  # reading an odd result runs the environment's code too
             obs, reward, terminated, truncated, info = self.env.step(action)
-        except Exception as error:
-            raise EnvironmentFault(
-                f"{self.id}: step raised {type(error).__name__}: {error}"
-            ) from error
-        finally:
-            self.watch.entered = None
-        paid = reward if isinstance(reward, float) else self._reward(reward)
-        try:
-            ended, cut = bool(terminated), bool(truncated)
-        except ValueError:
-            raise EnvironmentFault(
-                f"{self.id}: step returned terminated = {terminated!r} and "
-                f"truncated = {truncated!r}; each must be one truth value"
-            ) from None
-        return self._observation(obs, "step"), paid, ended, cut, self._terms(info)
+            paid = reward if isinstance(reward, float) else self._reward(reward)
+            try:
+                ended, cut = bool(terminated), bool(truncated)
+            except ValueError:
+                raise EnvironmentFault(
+                    f"{self.id}: step returned terminated = {terminated!r} and "
+                    f"truncated = {truncated!r}; each must be one truth value"
+                ) from None
+            return self._observation(obs, "step"), paid, ended, cut, self._terms(info)
 
     def _terms(self, info: Any) -> dict[str, float]:
         """Which there are is decided by the first step: a log has fixed columns."""
@@ -170,13 +152,16 @@ class GymWorld:
                 if str(name).startswith("reward_") and np.ndim(value) == 0
                 and isinstance(value, float | np.floating)
             ]  # fmt: skip
+        if self.terms and not isinstance(info, dict):
+            raise EnvironmentFault(
+                f"{self.id}: step returned info of type {type(info).__name__}; it must "
+                f"be a dict, as it was when it held {self.terms[0]}"
+            )
         return {name: float(info.get(name, 0.0)) for name in self.terms}
 
     def close(self) -> None:
-        try:
+        with self.closing:  # a broken close loses nothing of ours
             self.env.close()
-        except Exception as error:  # a broken close loses nothing of ours
-            raise EnvironmentFault(f"{self.id}: close raised {error}") from error
 
     def _observation(self, obs: Any, when: str) -> np.ndarray:
         if getattr(obs, "shape", None) != self.obs_shape:
@@ -239,7 +224,8 @@ def action_scale(env_id: str, space: spaces.Space, options: EnvOptions) -> Actio
         raise ConfigError(
             f"{env_id}: the action space is {kind}; it must be a Box of floats"
         )
-    low, high = space.low.reshape(-1), space.high.reshape(-1)
+    # copies: the environment may change its own
+    low, high = space.low.flatten(), space.high.flatten()
     if options.action_bounds is not None:
         own_low, own_high = (np.full_like(low, b) for b in options.action_bounds)
         low, high = np.maximum(low, own_low), np.minimum(high, own_high)

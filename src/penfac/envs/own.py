@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, register, registry
 
+from penfac.envs.calls import Call, Watch, told
 from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError
 
@@ -91,17 +92,19 @@ def made_by(
     """Make worlds by a function; it is called once to check what it returns."""
     named = function.func if isinstance(function, functools.partial) else function
     name = plain_name(getattr(named, "__name__", type(named).__name__))
-    try:
-        one = function(**options.kwargs)
-    except Exception as error:
-        raise ConfigError(f"{name}: raised {type(error).__name__}: {error}") from error
+    with Call(name, "making it", Watch()):
+        try:
+            one = function(**options.kwargs)
+        except Exception as error:
+            raise ConfigError(f"{name}: raised {told(error)}") from error
     if not isinstance(one, gymnasium.Env):
         refuse_vectors(one)
         raise ConfigError(
             f"{name}: returned a {type(one).__name__}; must return a gymnasium.Env"
         )
     limit = time_limit(one)
-    one.close()
+    with Call(name, "close", Watch()):
+        one.close()
 
     def make(**kwargs: Any) -> gymnasium.Env:  # a plain function: specs are copied
         return function(**kwargs)
@@ -153,7 +156,7 @@ def by_spec(spec: EnvSpec | None) -> Make | None:
     if spec is None:
         return None
     drawn = {k: v for k, v in spec.kwargs.items() if k != "render_mode"}
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception), Call(spec.id, "making it", Watch()):
         spec = dataclasses.replace(copy.deepcopy(spec), kwargs=drawn)
         gymnasium.make(spec).close()
         return lambda **_: gymnasium.make(spec)
@@ -162,12 +165,13 @@ def by_spec(spec: EnvSpec | None) -> Make | None:
 
 def by_copying(name: str, env: gymnasium.Env) -> Make:
     """Return a function that copies the object as it is now."""
-    try:
-        now = copy.deepcopy(env)
-    except Exception as error:
-        raise ConfigError(
-            f"{name}: cannot be copied ({error}); pass a function that makes one"
-        ) from error
+    with Call(name, "copying it", Watch()):
+        try:
+            now = copy.deepcopy(env)
+        except Exception as error:
+            raise ConfigError(
+                f"{name}: cannot be copied ({error}); pass a function that makes one"
+            ) from error
     return lambda **_: copy.deepcopy(now)
 
 

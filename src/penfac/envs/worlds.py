@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from gymnasium.utils.seeding import np_random
 
-from penfac.envs.gym import GymWorld, Watch, action_scale, open_world
+from penfac.envs.calls import Watch
+from penfac.envs.gym import GymWorld, action_scale, open_world
 from penfac.envs.mujoco_warnings import hear_mujoco
 from penfac.envs.options import EnvOptions
 from penfac.envs.roboschool.registration import HORIZON, IDS

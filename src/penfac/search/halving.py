@@ -40,7 +40,7 @@ from penfac.training.limits import Limits
 from penfac.training.listener import Listener
 from penfac.training.request import Request, resolve, stamp
 from penfac.training.trial import train_run, train_silently, write_configs
-from penfac.workers import Task, run_tasks
+from penfac.workers import LOST, RETRIES, Task, how_it_ended, run_with_retries
 
 TUNING_SEEDS = (1000, 1001, 1002)  # apart from those that results are reported on
 
@@ -160,7 +160,7 @@ def train_arms(
         if is_behind(part, steps)
     ]
     count = search_of(run.config).processes or len(usable_cores())
-    ended = run_tasks(tasks, count, interruption.poll)
+    ended = run_with_retries(tasks, count, interruption.poll, listener.noted)
     for k, (arm, code) in enumerate(ended, start=1):
         if code not in (0, *LASTING):
             raise worker_error(arms[arm], code)
@@ -173,6 +173,8 @@ def worker_error(run: Run, code: int) -> PenfacError:
     """The error of a worker that is not its config's fault: it stops the search."""
     errors = [read_status(learner.path).error for learner in run.learners]
     plain = f"its process ended with exit code {code}"
+    if code >= LOST:
+        errors, plain = [], f"{how_it_ended(code)}, {RETRIES + 1} times"
     error = PenfacError(f"{run.path}: {next(filter(None, errors), plain)}")
     error.exit_code = code if code < 10 else 1
     return error

@@ -63,12 +63,16 @@ def rungs(config: RunConfig) -> list[int]:
 
 
 def is_behind(run: Run, steps: int) -> bool:
-    """Whether a learner that did not fail has not been evaluated at `steps` yet."""
-    return any(
-        not is_evaluated_at(learner.path, steps)
-        and read_status(learner.path).lasting_failure is None
-        for learner in run.learners
-    )
+    """Whether a learner that did not fail has not been evaluated at `steps` and saved."""
+    return any(is_learner_behind(learner.path, steps) for learner in run.learners)
+
+
+def is_learner_behind(path: Path, steps: int) -> bool:
+    status = read_status(path)
+    if status.lasting_failure is not None:
+        return False
+    # rows of one that was killed may be newer than its policy
+    return status.state in ("running", "new") or not is_evaluated_at(path, steps)
 
 
 def rank(run: Run, rung: int, steps: int) -> list[RungResult]:

@@ -20,10 +20,8 @@ from penfac.training.interruption import StopRequested
 from penfac.training.limits import Limits
 from penfac.training.listener import Listener
 from penfac.training.trial import train_run, train_silently
-from penfac.workers import Task, run_tasks, share_programs
+from penfac.workers import LOST, RETRIES, Task, run_with_retries, share_programs
 
-LOST = 128  # exit codes from here on: a signal ended the process
-RETRIES = 2  # of a run whose process was lost
 Ended = Generator[tuple[Unit, int]]
 Poll = Callable[[], None]
 
@@ -36,21 +34,6 @@ def run_local(units: list[Unit], count: int, limits: Limits, poll: Poll) -> Ende
     ]
     for name, code in run_with_retries(tasks, count, poll):
         yield named[name], code
-
-
-def run_with_retries(
-    tasks: list[Task], count: int, poll: Poll
-) -> Generator[tuple[str, int]]:
-    """Names and exit codes as tasks end; one whose process was lost is tried again."""
-    waiting = {task.name: task for task in tasks}
-    for left in range(RETRIES, -1, -1):
-        lost = {}
-        for name, code in run_tasks(list(waiting.values()), count, poll):
-            if code >= LOST and left:
-                lost[name] = waiting[name]
-            else:
-                yield name, code
-        waiting = lost
 
 
 # --- Ray -----------------------------------------------------------------------------------

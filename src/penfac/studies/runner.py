@@ -24,6 +24,7 @@ from penfac.studies.spec import Study, arms_named
 from penfac.training.interruption import Interruption, StopRequested
 from penfac.training.limits import Limits
 from penfac.training.listener import Listener
+from penfac.workers import LOST, how_it_ended
 
 EXECUTORS = ("local", "ray", "device")
 SOME_FAILED = 9  # exit code
@@ -195,8 +196,8 @@ def describe_result(unit: Unit, code: int) -> str:
     if status.state == "finished":
         found = score(unit.path, unit.steps)
         return f"return {found:.1f}" if abs(found) >= 100 else f"return {found:.4g}"
-    if code >= executors.LOST:
-        return "lost: its process was killed"
+    if code >= LOST:
+        return f"lost: {how_it_ended(code)}"
     return f"failed: {status.error or f'exit code {code}'}"
 
 

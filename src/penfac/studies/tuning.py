@@ -26,7 +26,7 @@ from penfac.training.interruption import Interruption, StopRequested
 from penfac.training.limits import Limits
 from penfac.training.listener import Listener
 from penfac.training.request import Request
-from penfac.workers import Task, run_tasks
+from penfac.workers import Task, run_with_retries
 
 FILE = "settings.toml"
 Table = dict[str, dict[str, dict[str, Any]]]  # by environment and arm
@@ -157,7 +157,7 @@ def search_on_cores(
     limits = dataclasses.replace(limits, stop_after=interruption.left())
     tasks = [Task(str(c.request.out), exit_code_of_search, (c, limits)) for c in cells]
     count = cells[0].search.processes or len(usable_cores())
-    for _ in run_tasks(tasks, count, interruption.poll):
+    for _ in run_with_retries(tasks, count, interruption.poll):
         pass
 
 

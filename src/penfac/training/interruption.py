@@ -1,5 +1,6 @@
 """What stops a run early: signals, a time budget, an environment that hangs."""
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -7,7 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 
-from penfac.envs.gym import Watch
+from penfac.envs.calls import Watch
+from penfac.errors import EnvironmentFault
+from penfac.process import CtrlC
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequested(Exception):
@@ -19,11 +24,11 @@ class StopRequested(Exception):
 
 
 class Interruption:
-    """Turns SIGINT, SIGTERM and a deadline into one exception at a safe moment.
+    """Turns signals and a deadline into one exception at a safe moment.
 
-    The first signal only sets a flag, which collecting, evaluating and the loop poll. The
-    second one ends the process at once: the disk is consistent at every moment. In an
-    interactive session it ends the run, and the session goes on.
+    The first signal only sets a flag, which collecting, evaluating and the loop poll. A
+    person's second one ends the process at once: the disk is consistent at every moment.
+    In an interactive session it ends the run, and the session goes on.
     """
 
     def __init__(self, stop_after: float | None):
@@ -33,8 +38,10 @@ class Interruption:
 
     def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self.previous[number] = signal.signal(number, self._receive)
+            for number in SIGNALS:
+                ignored = signal.getsignal(number) == signal.SIG_IGN
+                if number != signal.SIGHUP or not ignored:  # as nohup has it
+                    self.previous[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(self, *_) -> None:
@@ -42,11 +49,12 @@ class Interruption:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _receive(self, number: int, frame) -> None:
-        if self.received is not None:
-            if number == signal.SIGINT and hasattr(sys, "ps1"):
-                raise KeyboardInterrupt
+        if self.received is None:
+            self.received = number
+        elif number == signal.SIGINT and hasattr(sys, "ps1"):
+            raise CtrlC
+        elif insists(self.received, number):
             os._exit(128 + number)
-        self.received = number
 
     def left(self) -> float | None:
         """Seconds until the deadline, if there is one."""
@@ -60,6 +68,18 @@ class Interruption:
             raise StopRequested(f"stopped by {name}", 128 + self.received)
         if self.deadline is not None and time.monotonic() >= self.deadline:
             raise StopRequested("stopped after the time given", 0)
+
+
+def insists(first: int, second: int) -> bool:
+    """Whether a second signal asks to leave at once, without saving.
+
+    A closed terminal sends SIGHUP several times, and a service manager SIGTERM with it.
+    A driver may tell a worker to end, and then end itself.
+    """
+    if second == signal.SIGTERM:
+        worker = multiprocessing.parent_process() is not None
+        return first != signal.SIGHUP and not worker
+    return second == signal.SIGINT
 
 
 class Watchdog:
@@ -81,8 +101,12 @@ class Watchdog:
         self.over.set()
 
     def _guard(self) -> None:
-        while not self.over.wait(min(1.0, self.timeout / 4)):
-            entered = self.watch.entered
-            if entered is not None and time.monotonic() - entered > self.timeout:
+        # counts its own pauses and not the clock, which goes on while Ctrl-Z stops us
+        pause = min(1.0, self.timeout / 4)
+        call, lasted = None, 0.0
+        while not self.over.wait(pause):
+            lasted = lasted + pause if self.watch.entered == call else 0.0
+            call = self.watch.entered
+            if call is not None and lasted >= self.timeout:
                 self.on_hang()
-                os._exit(3)
+                os._exit(EnvironmentFault.exit_code)

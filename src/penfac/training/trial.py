@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Job
 from penfac.engines.build import build_engine
-from penfac.envs.gym import Watch, check_id
+from penfac.envs.calls import Watch
+from penfac.envs.gym import check_id
 from penfac.errors import (
     ConfigError,
     OutOfMemory,
