@@ -57,7 +57,7 @@ def studies() -> list[Study]:
     """What there is to run, a study an environment and budget."""
     every = cells()
     return [
-        plan.with_budget(
+        spec.with_budget(
             Study("every", "every arm", tuple(c.arm for c in every if c[::2] == (env, n)), (env,)),
             steps=n, eval_every=10**9, eval_episodes=1,
         )

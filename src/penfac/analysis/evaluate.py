@@ -8,7 +8,6 @@ import numpy as np
 
 from penfac.algos import ALGORITHMS
 from penfac.core.noise import narrowed
-from penfac.envs.gym import check_id
 from penfac.envs.worlds import Worlds, open_worlds
 from penfac.errors import ConfigError, CorruptFile, PenfacError
 from penfac.policy import Policy, PolicyFileError
@@ -18,14 +17,17 @@ from penfac.rollout.explorer import Explorer
 from penfac.runs.config import RunConfig
 from penfac.runs.learners import Learner, learner_config
 from penfac.runs.run import Run
+from penfac.training.environment import find_env
 
 BATCH = 50  # worlds open at once
 
 
-def evaluate_run(path: Path, episodes: int, mode: str = "mean") -> dict[str, Any]:
+def evaluate_run(
+    path: Path, episodes: int, mode: str = "mean", trust: bool = False
+) -> dict[str, Any]:
     """Play the policy of every seed of a run; all seeds are reported."""
     run = Run.open(path)
-    check_id(run.config.env)
+    find_env(run, trust)
     rows = [
         evaluate_learner(learner, learner_config(run.config, learner), episodes, mode)
         for learner in run.learners

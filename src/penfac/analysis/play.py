@@ -12,7 +12,6 @@ import numpy as np
 
 from penfac.analysis.evaluate import load_policy
 from penfac.envs.calls import Call, Watch
-from penfac.envs.gym import check_id
 from penfac.envs.opengl import choose_opengl
 from penfac.errors import ConfigError, EnvironmentFault
 from penfac.policy import Policy
@@ -21,6 +20,7 @@ from penfac.runs.config import RunConfig
 from penfac.runs.folder import RunFolder
 from penfac.runs.run import Run
 from penfac.runs.storage import make_folder, storage
+from penfac.training.environment import find_env
 
 VIDEOS = (".mp4", ".webm", ".gif")
 GIF_FRAMES = 25  # a second: more than browsers like to show
@@ -36,6 +36,7 @@ class Wish(NamedTuple):
     steps: int = 1000
     pictures: int = 8
     size: tuple[int, int] = (480, 360)
+    trust: bool = False  # import the module that the run names
 
 
 class Played(NamedTuple):
@@ -76,7 +77,7 @@ def play(runs: list[Path], wish: Wish) -> dict[str, Any]:
 def play_one(run: Path, wish: Wish) -> Played:
     opened = Run.open(run)
     config, learner = opened.config, opened.learner(wish.seed)
-    check_id(config.env)
+    find_env(opened, wish.trust)
     policy = load_policy(learner.path)
     with Call(config.env, "making it", Watch()):
         env = open_picture(config, wish.size)

@@ -73,8 +73,10 @@ KINDS: dict[str, type[Model]] = {
 }
 
 
-def load(path: Place, env: Any = None, seed: int | None = None) -> Model:
+def load(
+    path: Place, env: Any = None, seed: int | None = None, trust: bool = False
+) -> Model:
     """Load the model of a run folder, whatever its algorithm; see `Model.load`."""
     with in_python():
         kind = KINDS[read_config(Path(path)).algo]
-    return kind.load(path, env, seed)
+    return kind.load(path, env, seed, trust)

@@ -16,6 +16,7 @@ WORDS = {  # words of command-line messages, and their Python equivalents
     "--flatten-obs joins": "flatten_obs=True joins",
     "--env-arg": "env_kwargs",
     "--steps": "total_timesteps",
+    "add --trust": "pass trust=True to penfac.load",
     "--stochastic": "deterministic=False",
     "--on cpu": 'on="cpu"',
     "--on device": 'on="device"',

@@ -17,9 +17,10 @@ from penfac.api import callbacks
 from penfac.api.copies import copy_run
 from penfac.api.keywords import in_python, options_of, whole
 from penfac.api.observations import observation_space, rows_of
-from penfac.api.sources import find_source
+from penfac.api.sources import find_learner, find_source
 from penfac.engines.build import build_engine
 from penfac.envs.own import Source, announce, remember, source_of
+from penfac.envs.trust import refuse_unasked
 from penfac.errors import ConfigError
 from penfac.policy import Policy
 from penfac.randomness import Stream, generator
@@ -47,7 +48,7 @@ class Model:
     _policy: Policy | None = None
     _noise: np.random.Generator | None = None
     _space: gymnasium.Space | None = None
-    _loaded = False
+    _trust = True  # a module that only a file names is not imported unasked
 
     @in_python()
     def __init__(
@@ -141,7 +142,8 @@ class Model:
         self._find_env()
         more = None if steps is None else whole("total_timesteps", steps, 1)
         said = {k: whole(k, v, 1) for k, v in schedule.items() if v is not None}
-        limits = Limits(env_timeout=math.inf)  # a watchdog would end the process
+        # a watchdog would end the process
+        limits = Limits(env_timeout=math.inf, trust=True)
         if self.run is None:
             if more is None:
                 raise ConfigError("learn: the first call must say the number of steps")
@@ -170,6 +172,8 @@ class Model:
                 f"{self._source.id}: the environment was made by another program; "
                 "pass it with penfac.load(path, env=...)"
             )
+        where = self.run or self._source.id
+        refuse_unasked(self._source.id, where, self._trust)
         announce(self._source)
 
     @property
@@ -242,10 +246,6 @@ class Model:
         """The environment's own observation space."""
         if self._space is None:
             self._find_env()
-            if self._loaded and ":" in self._source.id:
-                raise ConfigError(
-                    f"{self._source.id}: is not imported to predict; pass env= to penfac.load"
-                )
             options = self._config.env_options
             self._space = observation_space(self._source.id, options)
         return self._space
@@ -262,7 +262,7 @@ class Model:
         self._find_env()
         mode = "mean" if deterministic else "sampled"
         count = whole("episodes", episodes, 1)
-        return evaluate_run(self.run, count, mode)["seeds"][0]
+        return evaluate_run(self.run, count, mode, trust=True)["seeds"][0]
 
     # --- saving -----------------------------------------------------------------------
 
@@ -276,25 +276,24 @@ class Model:
 
     @classmethod
     @in_python()
-    def load(cls, path: Place, env: Any = None, seed: int | None = None) -> Self:
+    def load(
+        cls, path: Place, env: Any = None, seed: int | None = None, trust: bool = False
+    ) -> Self:
         """Load the model of a run folder or of a saved one; `learn` continues in that
         folder.
 
-        Loading runs no code. `env` is needed if a program made the environment; `seed`
-        selects one of several.
+        Loading runs no code. `env` is needed if a program made the environment, and
+        names its module if a file does (or `trust`); `seed` selects one of several.
         """
         run = Run.open(Path(path))
         config = run.config
-        if seed is None and config.arms is None and len(config.seeds) > 1:
-            there = ", ".join(map(str, config.seeds))
-            raise ConfigError(f"{path}: has the seeds {there}; choose one with seed=")
         if config.algo != cls.algo:
             raise ConfigError(
                 f"{path}: was trained with {config.algo}; load it with penfac.load"
             )
-        learner = run.learner(seed)
+        learner = find_learner(run, seed)
         model = cls.__new__(cls)
-        model.seed, model._loaded = learner.seed, env is None
+        model.seed, model._trust = learner.seed, trust or env is not None
         model._source = find_source(learner.path, config, env)
         model._take(learner.path)
         return model

@@ -1,4 +1,4 @@
-"""The environment of a model that was loaded."""
+"""The learner and the environment of a model that is loaded."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,19 @@ from penfac.api.keywords import options_of
 from penfac.envs.own import Source, recall, source_of
 from penfac.errors import ConfigError
 from penfac.runs.config import RunConfig
+from penfac.runs.learners import Learner
+from penfac.runs.run import Run
+
+
+def find_learner(run: Run, seed: int | None) -> Learner:
+    """Return the learner of a seed, which must be named where a run has several."""
+    seeds = run.config.seeds
+    if seed is None and run.config.arms is None and len(seeds) > 1:
+        there = ", ".join(map(str, seeds))
+        raise ConfigError(f"{run.path}: has the seeds {there}; choose one with seed=")
+    learner = run.learner(seed)
+    run.refuse_changed()
+    return learner
 
 
 def find_source(folder: Path, config: RunConfig, env: Any) -> Source:

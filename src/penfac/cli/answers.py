@@ -57,10 +57,11 @@ def print_outcome(outcome: Outcome) -> None:
         say(f"folders: penfac runs unpack {folder}")
     else:
         say(f"run: {outcome.folder}   curve: {outcome.folder / 'curve.png'}")
+    trust = " --trust" * (":" in outcome.env)
     if outcome.reason != "finished":
-        say(f"continue: penfac resume {folder}")
+        say(f"continue: penfac resume {folder}{trust}")
     elif not bundle:
-        say(f"next: penfac eval {folder}")
+        say(f"next: penfac eval {folder}{trust}")
 
 
 def print_returns(outcome: Outcome) -> None:

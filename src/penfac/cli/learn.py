@@ -22,6 +22,7 @@ from penfac.cli.options import (
     Seeds,
     Steps,
     Stopping,
+    Trust,
 )
 from penfac.errors import ConfigError
 
@@ -189,6 +190,7 @@ def resume(
             "N", "A new, longer budget of each seed.", "-n", "--steps", under=BUDGET
         ),
     ] = None,
+    trust: Trust = False,
     json_: Json = False,
 ) -> int:
     """Continue a run exactly where it stopped."""
@@ -196,7 +198,7 @@ def resume(
     from penfac.search import halving
     from penfac.training import bundle, trial, unpack
 
-    limits = process.limits()
+    limits = process.limits(trust=trust)
     budget = if_given(whole, steps, "--steps")
     if halving.is_search(run):
         if steps is not None:

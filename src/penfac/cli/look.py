@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from penfac.cli.app import app, command, reply
 from penfac.cli.arguments import picture_size, positive, whole
 from penfac.cli.groups import argument, flag, option
-from penfac.cli.options import Json, PolicySeed, Runs
+from penfac.cli.options import Json, PolicySeed, Runs, Trust
 from penfac.errors import ConfigError
 
 BENCHES = (
@@ -30,6 +30,7 @@ def evaluate(
     compare: Annotated[
         bool, flag("Compare two runs: difference and 95 % interval.", "--compare")
     ] = False,
+    trust: Trust = False,
     json_: Json = False,
 ) -> int:
     """Evaluate a policy on new initial states."""
@@ -40,15 +41,14 @@ def evaluate(
     count = positive(episodes, "--episodes")
     mode = "sampled" if stochastic else "mean"
     if compare:
-        work = lambda: compare_runs(runs, count, mode)  # noqa: E731
+        work = lambda: compare_runs(runs, count, mode, trust)  # noqa: E731
         return reply(json_, work, answers.print_comparison)
     if len(runs) > 1:
         raise ConfigError(
             f"eval: takes one run, or two with --compare (got {len(runs)})"
         )
-    return reply(
-        json_, lambda: evaluate_run(runs[0], count, mode), answers.print_judgement
-    )
+    work = lambda: evaluate_run(runs[0], count, mode, trust)  # noqa: E731
+    return reply(json_, work, answers.print_judgement)
 
 
 @command(
@@ -97,6 +97,7 @@ def play(
     size: Annotated[
         str, option("WIDTHxHEIGHT", "Size of a picture, in pixels.")
     ] = "480x360",
+    trust: Trust = False,
     json_: Json = False,
 ) -> int:
     """Show an episode of learned policies, side by side.
@@ -115,6 +116,7 @@ def play(
         steps=whole(steps, "--steps"),
         pictures=pictures,
         size=picture_size(size),
+        trust=trust,
     )
     return reply(json_, lambda: play_runs(runs, wish), answers.print_played)
 

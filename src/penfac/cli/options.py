@@ -26,6 +26,10 @@ PLACE = "Where it runs, and what it writes"
 Json = Annotated[bool, flag("Print one JSON document and nothing else.", "--json")]
 Run = Annotated[Path, argument("RUN", "Run folder.")]
 Runs = Annotated[list[Path], argument("RUN", "Run folders.")]
+Trust = Annotated[
+    bool,
+    flag("Import the module that the run's environment is in (MODULE:ID): code."),
+]
 PolicySeed = Annotated[
     int | None, option("N", "Seed whose policy is taken.  [default: the first]")
 ]

@@ -132,7 +132,10 @@ def load_policy_at(path: Path, seed: int | None) -> "Policy":
     from penfac.runs.run import Run
 
     if not (path.is_file() or (path / "policy.safetensors").is_file()):
-        return load_policy(Run.open(path).learner(seed).path)
+        run = Run.open(path)
+        learner = run.learner(seed)
+        run.refuse_changed()
+        return load_policy(learner.path)
     try:
         policy = Policy.load(path)
     except PolicyFileError as error:
@@ -173,6 +176,7 @@ def facts_of(run: Path) -> Any:
 
     opened = Run.open(run)
     first = opened.learner(None)  # refuses a run with arms
+    opened.refuse_changed()
     last = [last_evaluation(learner) for learner in opened.learners]
     return Facts(opened.config, last, load_policy(first.path), str(run))
 

@@ -101,11 +101,11 @@ def tune_study(
     Writes a settings file for `penfac study run --settings`.
     """
     from penfac import terminal
-    from penfac.studies import plan, tuning
+    from penfac.studies import spec, tuning
     from penfac.training.place import check_place
 
     check_place(on, None)
-    chosen = plan.with_budget(
+    chosen = spec.with_budget(
         find_study(name, fidelity), steps=if_given(whole, steps, "--steps")
     )
     home = out / f"{chosen.name}-tune"
@@ -149,12 +149,12 @@ def run(
     """
     from penfac import terminal
     from penfac.cli import study_answers
-    from penfac.studies import plan, runner, tuning
+    from penfac.studies import runner, spec, tuning
     from penfac.training.place import check_place
 
     check_place("auto", driver.folder)
     with terminal.reserve_stdout(json_):  # a .py file may print
-        chosen = plan.with_budget(
+        chosen = spec.with_budget(
             find_study(name, fidelity), **budget.asked(), **evaluation.asked()
         )
     if settings is not None:

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from penfac.envs.calls import Call, Watch
 from penfac.envs.mujoco_warnings import hear_mujoco
 from penfac.envs.options import EnvOptions
+from penfac.envs.trust import check_module
 from penfac.errors import ConfigError, EnvironmentFault
 from penfac.policy import ActionScale
 from penfac.settings.suggest import nearest
@@ -33,8 +34,7 @@ def check_id(env_id: str) -> None:
                 )
             module = module or package
     if module:
-        if not all(part.isidentifier() for part in module.split(".")):
-            raise ConfigError(f"{env_id}: {module} is not the name of a module")
+        check_module(env_id, module)
         with Call(env_id, f"importing {module}", Watch()):
             try:
                 importlib.import_module(module)

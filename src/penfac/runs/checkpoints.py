@@ -122,13 +122,11 @@ def verifies(folder: Path) -> bool:
     return True
 
 
-def read_checkpoint(folder: Path) -> tuple[Arrays, Meta]:
-    """Everything is checked before anything is parsed into arrays."""
+def read_meta(folder: Path) -> Meta:
+    """state.json, checked against its own seal; the arrays are left alone."""
     try:
         document = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        version, digest, size = (document[k] for k in ("format", "sha256", "bytes"))
-        sealed = seal(document)
-        data = (folder / "state.safetensors").read_bytes()
+        version, sealed = document["format"], seal(document)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise CorruptFile(f"{folder}: is incomplete or not from penfac") from None
     if not isinstance(version, int) or version > FORMAT:
@@ -139,15 +137,28 @@ def read_checkpoint(folder: Path) -> tuple[Arrays, Meta]:
         raise CorruptFile(
             f"{folder}: is damaged (the sha256 of state.json does not match)"
         )
-    if len(data) != size:
-        raise CorruptFile(f"{folder}: is truncated, has {len(data)} bytes of {size}")
-    if hashlib.sha256(data).hexdigest() != digest:
+    try:
+        return msgspec.convert(document, Meta)
+    except (msgspec.ValidationError, OverflowError) as error:
+        raise CorruptFile(f"{folder}: is not from penfac ({error})") from None
+
+
+def read_checkpoint(folder: Path) -> tuple[Arrays, Meta]:
+    """Everything is checked before anything is parsed into arrays."""
+    meta = read_meta(folder)
+    try:
+        data = (folder / "state.safetensors").read_bytes()
+    except OSError:
+        raise CorruptFile(f"{folder}: is incomplete or not from penfac") from None
+    if len(data) != meta.bytes:
+        raise CorruptFile(
+            f"{folder}: is truncated, has {len(data)} bytes of {meta.bytes}"
+        )
+    if hashlib.sha256(data).hexdigest() != meta.sha256:
         raise CorruptFile(
             f"{folder}: is damaged (the sha256 of state.safetensors does not match)"
         )
     try:
-        return tensors_from_bytes(data), msgspec.convert(document, Meta)
-    except msgspec.ValidationError as error:
-        raise CorruptFile(f"{folder}: is not from penfac ({error})") from None
+        return tensors_from_bytes(data), meta
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CorruptFile(f"{folder}: has no safetensors file ({error})") from None

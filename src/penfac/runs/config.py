@@ -62,9 +62,10 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     alive: tuple[str, ...] | None = None  # the arms a search still trains; None: all
 
     def identity(self) -> dict[str, Any]:
-        """What may not change between a checkpoint and its resumption, as JSON."""
+        """Of one learner: what may not change between a checkpoint and its resumption."""
         document = self.to_document()
-        return {key: document[key] for key in IDENTITY}
+        learner = {"seed": self.seeds[0], "arm": self.arm}
+        return {key: document[key] for key in IDENTITY} | learner
 
     def to_document(self) -> dict[str, Any]:
         """The content of config.json; keys without a value are left out."""

@@ -28,6 +28,15 @@ def mark_of(data: bytes) -> Mark:
     return Mark(len(data), hashlib.sha256(data).hexdigest())
 
 
+def fits(data: bytes, mark: Mark | None) -> bool:
+    """Whether a file begins with what its checkpoint remembers."""
+    return mark is None or mark_of(data[: mark.bytes]) == mark
+
+
+def differs(path: Path) -> CorruptFile:
+    return CorruptFile(f"{path}: differs from its checkpoint; was it edited or cut?")
+
+
 class Appender:
     """One CSV file that only grows. One begun by an earlier version keeps its columns."""
 
@@ -90,10 +99,8 @@ class CsvFiles:
                     path.unlink(missing_ok=True)
                 continue
             mark = marks[name]
-            if mark_of(bytes_of(path)[: mark.bytes]) != mark:
-                raise CorruptFile(
-                    f"{path}: differs from its checkpoint; was it edited or cut?"
-                )
+            if not fits(bytes_of(path), mark):
+                raise differs(path)
             if path.exists():
                 with storage(self.folder):
                     os.truncate(path, mark.bytes)
@@ -132,17 +139,16 @@ def cut_torn_line(path: Path) -> bytes:
     return whole
 
 
-def whole_lines(path: Path) -> list[str]:
+def whole_lines(data: bytes) -> list[str]:
     """The lines of a file without a last one that was not finished."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
+    return data.decode().split("\n")[:-1]
 
 
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file; an unfinished last line is left out."""
-    if not path.exists():
-        return []
+def read_csv(path: Path, data: bytes | None = None) -> list[dict[str, str]]:
+    """Rows of a CSV file, or of its bytes; an unfinished last line is left out."""
     try:
-        rows = list(csv.DictReader(whole_lines(path)))
+        data = bytes_of(path) if data is None else data
+        rows = list(csv.DictReader(whole_lines(data)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise CorruptFile(f"{path}: {error}") from None
     for number, row in enumerate(rows, start=2):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from penfac.runs.csv_files import read_csv, reading, whole_lines
+from penfac.runs.sealed import checked_bytes
 from penfac.scores import final_score
 
 FILE = "evaluations.csv"
@@ -65,8 +66,9 @@ def rows_of(evaluation: Evaluation) -> list[dict[str, Any]]:
 def read_evaluations(path: Path) -> list[Evaluation]:
     """Read the evaluations of one learner in the order in which they were made."""
     found: dict[int, tuple[int, dict[str, Episodes]]] = {}
+    data = checked_bytes(path, FILE)
     with reading(path / FILE):
-        for row in read_csv(path / FILE):
+        for row in read_csv(path / FILE, data):
             _, modes = found.setdefault(int(row["step"]), (int(row["update"]), {}))
             returns, lengths, ended = modes.setdefault(row["mode"], ([], [], []))
             returns.append(float(row["return"]))
@@ -83,13 +85,11 @@ def read_evaluations(path: Path) -> list[Evaluation]:
 
 def read_curves(path: Path) -> dict[str, LearningCurve]:
     """Read the curve of each mode; a thousand learners take a second or two."""
-    file = path / FILE
-    if not file.exists():
-        return {}
+    data = checked_bytes(path, FILE)
     returns: dict[tuple[str, int], list[float]] = {}
-    with reading(file):
-        lines = whole_lines(file)
-        if not lines:  # the file was only just created
+    with reading(path / FILE):
+        lines = whole_lines(data)
+        if not lines:  # there is none yet, or it was only just created
             return {}
         rows = csv.reader(lines)
         place = {name: k for k, name in enumerate(next(rows, []))}

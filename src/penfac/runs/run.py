@@ -4,10 +4,16 @@ from functools import cached_property
 from pathlib import Path
 
 from penfac.errors import ConfigError
-from penfac.runs import evaluations
+from penfac.runs import evaluations, sealed
 from penfac.runs.config import RunConfig, read_config
 from penfac.runs.evaluations import Evaluation
-from penfac.runs.learners import Learner, arm_config, arm_folders, learners_of
+from penfac.runs.learners import (
+    Learner,
+    arm_config,
+    arm_folders,
+    learner_config,
+    learners_of,
+)
 from penfac.runs.status import Status, read_status
 
 
@@ -44,6 +50,11 @@ class Run:
     def evaluations(self) -> dict[Learner, list[Evaluation]]:
         """The evaluations of each learner."""
         return {x: evaluations.read_evaluations(x.path) for x in self.learners}
+
+    def refuse_changed(self) -> None:
+        """An error where config.json is not the one the checkpoints were made with."""
+        for learner in self.learners:
+            sealed.refuse_changed(learner.path, learner_config(self.config, learner))
 
     def refuse_arms(self) -> None:
         """An error where one arm has to be chosen."""

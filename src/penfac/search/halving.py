@@ -35,6 +35,7 @@ from penfac.search.rungs import (
     write_table,
 )
 from penfac.settings.configs import to_values
+from penfac.training.environment import find_env
 from penfac.training.interruption import Interruption, StopRequested
 from penfac.training.limits import Limits
 from penfac.training.listener import Listener
@@ -108,7 +109,9 @@ def check(search: Search, request: Request) -> None:
 def resume(folder: Path, limits: Limits, listener: Listener) -> SearchOutcome:
     """Go on with a search that was stopped or killed."""
     run = Run.open(folder)
-    return search_rungs(Run(folder, replace(run.config, alive=None)), limits, listener)
+    run = Run(folder, replace(run.config, alive=None))
+    find_env(run, limits.trust)
+    return search_rungs(run, limits, listener)
 
 
 def is_search(folder: Path) -> bool:

@@ -4,7 +4,6 @@ The arms of one algorithm on one environment are a group: a run with arms, and s
 program on a device.
 """
 
-import dataclasses
 import json
 import time
 from pathlib import Path
@@ -14,8 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 import penfac
+from penfac.envs.gym import check_id
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
-from penfac.runs.config import IDENTITY, RunConfig, differences, read_config
+from penfac.runs.config import RunConfig, differences, read_config
 from penfac.runs.folder import RunFolder, folder_name
 from penfac.runs.learners import configs_of, learner_config
 from penfac.runs.run import Run
@@ -24,7 +24,7 @@ from penfac.runs.storage import make_folder
 from penfac.runs.versions import versions
 from penfac.studies import spec
 from penfac.studies.spec import Arm, Study
-from penfac.training.request import Request, resolve
+from penfac.training.request import Request, settle
 
 FORMAT = 1
 FILE = "study.json"
@@ -119,6 +119,11 @@ def join(folder: Path, plan: Plan) -> Plan:
     elif folder.exists() and not is_unused(folder):
         raise RunFolderBusy(f"{folder}: is not a study; choose another --name")
     groups(folder, plan)
+    for env in plan.study.envs:  # of the study that was asked for, as the rest
+        try:
+            check_id(env)
+        except ConfigError as error:
+            raise ConfigError(f"{plan.study.name}: {error}") from None
     return plan
 
 
@@ -220,7 +225,7 @@ def arm_config(plan: Plan, env: str, arm: Arm) -> RunConfig:
         on=plan.on,
     )
     try:
-        return resolve(request)
+        return settle(request)
     except ConfigError as error:
         raise ConfigError(f"{study.name}: arm {arm.name} on {env}: {error}") from None
 
@@ -255,9 +260,9 @@ def check_runs(found: list[Unit], mixed: bool) -> None:
             text = f"{unit.path}: is not a run of this study: {error}"
             raise ConfigError(text) from None
         planned = unit.run.config
-        keys = (*IDENTITY, "steps")
-        old, new = there.to_document(), planned.to_document()
-        if changed := differences({k: old[k] for k in keys}, {k: new[k] for k in keys}):
+        old = there.identity() | {"steps": there.steps}
+        new = planned.identity() | {"steps": planned.steps}
+        if changed := differences(old, new):
             raise ConfigError(f"{unit.path}: is not a run of this study: {changed[0]}")
         changed = changed_versions(there.versions, planned.versions)
         if changed and not mixed:
@@ -287,13 +292,3 @@ def with_current_versions(todo: list[Unit], plan: Plan, mixed: bool) -> list[Uni
             f"({'; '.join(changed)}); --mixed continues with these"
         )
     return [u._replace(config=replace(u.run.config, versions=versions())) for u in todo]
-
-
-def with_budget(study: Study, **changed: int | None) -> Study:
-    """The study with another budget; None keeps what it has."""
-    budget = {key: value for key, value in changed.items() if value is not None}
-    for key, value in budget.items():
-        if value < 1:
-            raise ConfigError(f"--{key.replace('_', '-')} {value}: must be at least 1")
-    changes: dict[str, Any] = budget
-    return dataclasses.replace(study, **changes)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from penfac.errors import ConfigError
 from penfac.runs.csv_files import reading, whole_lines
 from penfac.runs.evaluations import LearningCurve, read_curves
+from penfac.runs.sealed import checked_bytes
 from penfac.runs.status import read_status
 from penfac.settings.configs import to_values
 from penfac.studies import plan
@@ -52,7 +53,7 @@ def read_seconds(path: Path) -> float:
         return 0.0
     total = last = 0.0
     with reading(file):
-        rows = list(csv.reader(whole_lines(file)))
+        rows = list(csv.reader(whole_lines(file.read_bytes())))
         column = rows[0].index("elapsed_s") if rows else 0
         for row in rows[1:]:
             now = float(row[column])
@@ -63,11 +64,10 @@ def read_seconds(path: Path) -> float:
 def active_share(unit: Unit, need: Need) -> float | None:
     """The share of updates in which a column exceeds its bound; None if unknown."""
     file = unit.path / "progress.csv"
-    if not file.exists():
-        return None
+    data = checked_bytes(unit.path, file.name)
     bound = bound_of(unit, need) * (1 + ROUNDING)
     with reading(file, f"has no numeric column {need.column}, which a claim needs"):
-        rows = list(csv.DictReader(whole_lines(file)))
+        rows = list(csv.DictReader(whole_lines(data)))
         if not rows:
             return None
         return sum(float(row[need.column]) > bound for row in rows) / len(rows)

@@ -137,6 +137,16 @@ def arms_named(study: Study, only: tuple[str, ...]) -> tuple[Arm, ...]:
     return tuple(arm for arm in study.arms if not only or arm.name in only)
 
 
+def with_budget(study: Study, **changed: int | None) -> Study:
+    """The study with another budget; None keeps what it has."""
+    budget = {key: value for key, value in changed.items() if value is not None}
+    for key, value in budget.items():
+        if value < 1:
+            raise ConfigError(f"--{key.replace('_', '-')} {value}: must be at least 1")
+    changes: dict[str, Any] = budget
+    return dataclasses.replace(study, **changes)
+
+
 def check_unique(study: str, kind: str, names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:

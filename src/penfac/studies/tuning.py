@@ -128,7 +128,9 @@ def one_search(cell: Cell, limits: Limits, listener: Listener) -> SearchOutcome:
     folder = request.out / "tune" / request.algo / "search"
     if folder.exists():
         check_same(folder, cell)
-        return halving.resume(folder, limits, listener)
+        # the study that its user named has this environment
+        trusted = dataclasses.replace(limits, trust=True)
+        return halving.resume(folder, trusted, listener)
     return halving.start(request, search, limits, listener)
 
 
@@ -138,6 +140,7 @@ def check_same(folder: Path, cell: Cell) -> None:
     space = halving.space_of(ALGORITHMS[request.algo], search)
     begun = search_of(config)
     for word, was, asked in (
+        ("env", config.env, request.env),
         ("steps", config.steps, request.steps),
         ("seeds", list(config.seeds), list(request.seeds)),
         ("configs", begun.configs, search.configs),

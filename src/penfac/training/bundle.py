@@ -22,8 +22,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensors_to_bytes
 
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
+from penfac.policy import Policy, PolicyFileError
 from penfac.runs import csv_files
-from penfac.runs.checkpoints import Arrays
+from penfac.runs.checkpoints import Arrays, Checkpoint
 from penfac.runs.config import RunConfig, parse_config
 from penfac.runs.csv_files import Mark, read_csv, read_header
 from penfac.runs.folder import RunFolder
@@ -99,6 +100,7 @@ def pack_run(folder: Path, file: Path) -> tuple[Path, Path]:
     make_folder(file.parent)
     with Lock(folder):
         try:
+            run.refuse_changed()
             pack(run, file)
         except FOREIGN as error:
             raise CorruptFile(f"{folder}: is not a penfac run ({error!r})") from error
@@ -136,6 +138,7 @@ def pack_learner(learner: Learner, stacks: dict[str, list[Arrays]]) -> PackedLea
     packed: dict[str, Any] = {}
     checkpoint = RunFolder(learner.path).load_checkpoint()
     if checkpoint is not None:
+        refuse_damaged(learner, checkpoint)
         arrays, meta = checkpoint.arrays, checkpoint.meta
         shapes = json.dumps([[n, a.shape, str(a.dtype)] for n, a in arrays.items()])
         stack = stacks[shapes]
@@ -149,6 +152,22 @@ def pack_learner(learner: Learner, stacks: dict[str, list[Arrays]]) -> PackedLea
             packed[name.rpartition("/")[2]] = json.loads(text)
     columns = {t: read_header(learner.path / n) for t, n in TABLES.items()}
     return PackedLearner(arm=learner.arm, seed=learner.seed, columns=columns, **packed)
+
+
+def refuse_damaged(learner: Learner, checkpoint: Checkpoint) -> None:
+    """A bundle holds what its run had, or is not written."""
+    if checkpoint.complaints:
+        what = "; ".join(checkpoint.complaints)
+        raise CorruptFile(f"{what}; `penfac resume` goes on from the one before")
+    for name, mark in checkpoint.meta.csv.items():
+        if not csv_files.fits(csv_files.bytes_of(learner.path / name), mark):
+            raise csv_files.differs(learner.path / name)
+    if not (learner.path / "policy").is_dir():
+        return  # killed between its first checkpoint and its policy
+    try:
+        Policy.load(learner.path)
+    except PolicyFileError as error:
+        raise CorruptFile(str(error)) from None
 
 
 def all_rows(learners: list[Learner]) -> bytes:

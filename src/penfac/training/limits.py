@@ -16,6 +16,7 @@ class Limits:
     checkpoint_every: float = 15.0  # seconds
     env_timeout: float = 300.0  # seconds
     command: str = ""
+    trust: bool = False  # import the module that a run folder names
     at_once: int | None = None  # learners that share a program on a device
     until: int | None = None  # stop at this step of a run that is to be longer
     pictures: bool = True  # curves and TensorBoard
@@ -32,6 +33,7 @@ class Outcome:
     steps: int  # of all learners
     steps_now: int  # ... of them in this process
     seconds: float
+    env: str
     finals: dict[Learner, Evaluation]  # the last evaluation
     scores: dict[Learner, float]  # mean minus std of the last tenth of evaluations
     errors: dict[Learner, str]

@@ -228,6 +228,7 @@ class Loop:
         steps = sum(c.step for c in self.counters)
         return Outcome(
             folder=self.run.path,
+            env=self.run.config.env,
             exit_code=code,
             reason=reason,
             steps=steps,

@@ -41,6 +41,13 @@ class Request:
 
 def resolve(request: Request) -> RunConfig:
     """Check everything that can be checked without building an environment."""
+    config = settle(request)
+    check_id(request.env)
+    return config
+
+
+def settle(request: Request) -> RunConfig:
+    """The config of a request; nothing is imported to look its environment up."""
     algo = settings_of(request.algo)
     values = presets.preset(algo.presets, request.preset, request.env)
     values = values | dict(algo.overrides) | request.settings
@@ -62,7 +69,6 @@ def resolve(request: Request) -> RunConfig:
         arms=None if request.arms is None else resolve_arms(request, values),
     )
     check_config(config)
-    check_id(request.env)
     on_device = runs_on_device(request)
     return replace(config, engine="device") if on_device else config
 

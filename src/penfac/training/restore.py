@@ -6,10 +6,11 @@ from pathlib import Path
 
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Engine
-from penfac.errors import ConfigError, CorruptFile
+from penfac.errors import CorruptFile
 from penfac.runs.checkpoints import Checkpoint
 from penfac.runs.config import differences
 from penfac.runs.recorder import Recorder
+from penfac.runs.sealed import refuse_other
 from penfac.runs.versions import versions
 from penfac.settings.registry import settings_of
 
@@ -53,15 +54,9 @@ def restore_learner(
         note(f"skipped a damaged checkpoint: {complaint}")
     with refuse_foreign(recorder.folder.path):
         algo, saved = ALGORITHMS[recorder.config.algo], meta.identity
-        earlier = settings_of(algo.name).earlier
-        if earlier.keys() - saved["config"].keys():
-            saved = saved | {"config": {**earlier, **saved["config"]}}
+        refuse_other(recorder.folder.path, saved, recorder.config)
+        if settings_of(algo.name).earlier.keys() - saved["config"].keys():
             arrays = dict(algo.earlier_arrays) | arrays
-        if changes := differences(saved, recorder.identity):
-            raise ConfigError(
-                f"{recorder.folder.path}: config.json was changed since the checkpoint: "
-                + "; ".join(changes)
-            )
         engine.restore(i, arrays)
         Counters(**meta.counters)
         return differences(meta.versions, versions())

@@ -30,7 +30,9 @@ from penfac.runs.folder import RunFolder, create_folder
 from penfac.runs.learners import configs_of, learner_config
 from penfac.runs.recorder import Recorder
 from penfac.runs.run import Run
+from penfac.runs.sealed import newest_meta
 from penfac.runs.storage import Lock, make_folder, probe_storage
+from penfac.training.environment import find_env
 from penfac.training.interruption import Interruption, Watchdog
 from penfac.training.limits import Limits, Outcome
 from penfac.training.listener import Listener
@@ -61,14 +63,26 @@ def resume(
 ) -> Outcome:
     """Go on exactly where a run stopped; `steps` may give it a longer budget."""
     run = Run.open(folder)
+    find_env(run, limits.trust)
     config = run.config
     if steps is not None and steps != config.steps:
         # both commands are needed to get there again
         typed = " && ".join(filter(None, (config.command, limits.command)))
         config = replace(config, steps=steps, command=typed)
         check_config(config)
-    check_id(config.env)
+        refuse_shorter(run, steps)
     return train_run(Run(folder, config), limits, listener)
+
+
+def refuse_shorter(run: Run, steps: int) -> None:
+    """Refuse a budget that is smaller than what a learner has done of the old one."""
+    found = (newest_meta(learner.path) for learner in run.learners)
+    done = max((meta.counters.get("step", 0) for meta in found if meta), default=0)
+    done = min(done, run.config.steps)  # the last update goes beyond the budget
+    if steps < done:
+        raise ConfigError(
+            f"--steps {steps}: {run.path} has done {done:,} steps; must be at least that"
+        )
 
 
 def train_silently(run: Run, limits: Limits) -> int:
