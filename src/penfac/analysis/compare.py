@@ -87,7 +87,9 @@ def summary_row(label: str, run: Run, drawn: list[Curve]) -> dict[str, Any]:
 # --- two runs ----------------------------------------------------------------------------
 
 
-def compare(paths: list[Path], episodes: int, mode: str) -> dict[str, Any]:
+def compare(
+    paths: list[Path], episodes: int, mode: str, best: bool = False
+) -> dict[str, Any]:
     """Play both on fresh initial states; the difference with its 95 % interval. The unit
     is a seed; with one seed each it is an episode, and says nothing of learning."""
     if len(paths) != 2:
@@ -100,7 +102,7 @@ def compare(paths: list[Path], episodes: int, mode: str) -> dict[str, Any]:
         raise ConfigError(
             f"--compare: the environments {first} and {second} differ; they must be the same"
         )
-    reports = [evaluate_run(path, episodes, mode) for path in paths]
+    reports = [evaluate_run(path, episodes, mode, best) for path in paths]
     by_seed = all(len(run.config.seeds) > 1 for run in runs)
     if not by_seed and any(len(run.config.seeds) > 1 for run in runs):
         raise ConfigError(

@@ -30,6 +30,7 @@ class Wish(NamedTuple):
     video: Path | None = None
     strip: Path | None = None
     seed: int | None = None  # of the run; none: its first
+    best: bool = False  # the policy of the best evaluation, not the last one
     episode: int = 0
     steps: int = 1000
     pictures: int = 8
@@ -75,7 +76,7 @@ def play_one(run: Path, wish: Wish) -> Played:
     opened = Run.open(run)
     config, learner = opened.config, opened.learner(wish.seed)
     check_id(config.env)
-    policy = load_policy(learner.path)
+    policy = load_policy(learner.path, wish.best)
     env = open_picture(config, wish.size)
     try:
         reset_seed = env_seed(learner.seed, Stream.PLAY_RESET, 0, wish.episode)
