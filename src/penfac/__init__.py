@@ -19,15 +19,22 @@ if TYPE_CHECKING:
     from penfac.api import PeNFAC as PeNFAC
     from penfac.api import load as load
     from penfac.api.callbacks import Event as Event
+    from penfac.api.ready_callbacks import CheckpointCallback as CheckpointCallback
+    from penfac.api.ready_callbacks import EvalCallback as EvalCallback
+    from penfac.api.ready_callbacks import (
+        StopTrainingOnRewardThreshold as StopTrainingOnRewardThreshold,
+    )
     from penfac.policy import Policy as Policy
 
 __version__ = "0.1.0"
 _MODELS = ("PeNFAC", "NFAC", "CACLA", "CAC", "SPG", "DPG", "DDPG", "TD3", "PPO")
+_CALLBACKS = ("CheckpointCallback", "EvalCallback", "StopTrainingOnRewardThreshold")
 _HOMES = {
     "ALGORITHMS": "algos",
     "Policy": "policy",
     "Event": "api.callbacks",
     **dict.fromkeys((*_MODELS, "load"), "api"),
+    **dict.fromkeys(_CALLBACKS, "api.ready_callbacks"),
 }
 
 

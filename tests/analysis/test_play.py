@@ -1,6 +1,7 @@
 """`penfac play` as a user calls it: a video, a strip, and one line where it cannot."""
 
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -51,6 +52,22 @@ def test_a_video_and_a_strip(run, tmp_path):
     judged = command("eval", run, "--episodes=1", "--json")
     first = json.loads(judged.out)["seeds"][0]
     assert first["returns"][0] == pytest.approx(report["episodes"][0]["return"])
+
+
+@pytest.mark.slow
+def test_the_best_policy_is_played_if_asked(run, tmp_path):
+    """It is another policy here: seed 1's, put into its place."""
+    home = shutil.copytree(run / "seed-0", tmp_path / "run")
+    file = "policy.safetensors"
+    shutil.copy(run / "seed-1" / "policy" / file, home / "policy-best" / file)
+    words = (f"--strip={tmp_path / 'a.png'}", "--size=64x64", "--json")
+    last, best = (
+        json.loads(command("play", home, *which, *words).out)["episodes"][0]["return"]
+        for which in ((), ("--best",))
+    )
+    assert last != best
+    judged = command("eval", home, "--best", "--episodes=1", "--json")
+    assert json.loads(judged.out)["mean"] == pytest.approx(best)
 
 
 @pytest.mark.slow

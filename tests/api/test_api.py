@@ -88,13 +88,6 @@ def test_two_halves_are_the_whole_unless_something_anneals():
     assert ends[0] != ends[1]
 
 
-def test_a_budget_counts_from_what_was_asked_not_from_where_an_update_ended():
-    model = learned(steps=40)
-    assert model.num_timesteps == 50
-    assert model.learn(50).num_timesteps == 100  # at least 90
-    assert json.loads((model.run / "config.json").read_text())["steps"] == 90
-
-
 @pytest.mark.slow
 def test_a_saved_model_goes_on_in_another_process_with_the_same_bits():
     model = learned()

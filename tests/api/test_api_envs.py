@@ -118,7 +118,7 @@ def test_a_dictionary_of_observations_can_be_predicted_from():
 
 
 def unlimited():
-    return small(Rail).learn(50)
+    return small(Rail)
 
 
 WRONG = {
@@ -142,11 +142,11 @@ WRONG = {
     ),
     "no time limit": (unlimited, "set one with max_episode_steps=N"),
     "a dict": (
-        lambda: small(Dictionary, max_episode_steps=5).learn(50),
+        lambda: small(Dictionary, max_episode_steps=5),
         "flatten_obs=True joins its parts",
     ),
     "discrete": (
-        lambda: small("CartPole-v1").learn(50),
+        lambda: small("CartPole-v1"),
         "the action space is Discrete; it must be a Box of floats",
     ),
     "bounds": (lambda: small(action_bounds=3), "action_bounds 3: must be two numbers"),
@@ -158,7 +158,8 @@ WRONG = {
         lambda: small().learn(50, reset_num_timesteps=True),
         "reset_num_timesteps=True: a run cannot start again; make a new model",
     ),
-    "a callback": (lambda: small().learn(50, []), "callback is a list: must be a function"),
+    "a callback": (lambda: small().learn(50, 3), "callback is a int: must be a function"),
+    "one of two callbacks": (lambda: small().learn(50, [print, 3]), "callback is a int: must"),
     "saving nothing": (lambda: small().save("x"), "save: the model has not learned yet"),
     "judging nothing": (lambda: small().evaluate(), "evaluate: the model has not learned yet"),
     "no run": (lambda: penfac.load("nowhere"), "nowhere: no such run folder"),

@@ -12,7 +12,7 @@ from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError
 from penfac.policy import Policy
 from penfac.runs.config import RunConfig
-from penfac.runs.evaluations import read_evaluations
+from penfac.runs.evaluations import Evaluation, read_evaluations
 from penfac.runs.learners import Learner
 from penfac.settings import presets
 from penfac.settings.configs import from_values, to_values
@@ -24,6 +24,8 @@ class LastEvaluation(NamedTuple):
     seed: int
     step: int
     returns: list[float]
+    best: Evaluation  # the one with the highest mean
+    among: int  # how many there were
 
 
 class Facts(NamedTuple):
@@ -41,7 +43,8 @@ def last_evaluation(learner: Learner) -> LastEvaluation:
     if not points:
         raise ConfigError(f"{learner.path}: has no evaluation yet; train it first")
     last = max(points, key=lambda point: point.step)
-    return LastEvaluation(learner.seed, last.step, last.returns)
+    best = max(points, key=lambda point: point.mean)
+    return LastEvaluation(learner.seed, last.step, last.returns, best, len(points))
 
 
 class MeanReturn(NamedTuple):
@@ -133,6 +136,22 @@ It is the policy as training left it, no seed and no moment chosen.
 On states that training never used:
 
     penfac eval {shlex.quote(facts.place)} --episodes 100
+
+{best_of(facts)}"""
+
+
+def best_of(facts: Facts) -> str:
+    """What `policy-best` is; its return was chosen, so it promises too much."""
+    rows = [
+        f"- seed {one.seed}: step {one.best.step}, {one.best.mean:.2f} over "
+        f"{len(one.best.returns)} episodes, the best of {one.among} evaluations"
+        for one in facts.evaluations
+    ]
+    listed = "\n".join(rows)
+    return f"""`policy-best` is the policy of the evaluation with the highest mean. It was chosen by
+these returns, so expect less on new states; `penfac eval --best` measures that:
+
+{listed}
 """
 
 

@@ -90,7 +90,11 @@ def summary_row(label: str, run: Run, drawn: list[Curve]) -> dict[str, Any]:
 
 
 def compare(
-    paths: list[Path], episodes: int, mode: str, trust: bool = False
+    paths: list[Path],
+    episodes: int,
+    mode: str,
+    best: bool = False,
+    trust: bool = False,
 ) -> dict[str, Any]:
     """Play both on fresh initial states; the difference with its 95 % interval. The unit
     is a seed; with one seed each it is an episode, and says nothing of learning."""
@@ -104,7 +108,7 @@ def compare(
         raise ConfigError(
             f"--compare: the environments {first} and {second} differ; they must be the same"
         )
-    reports = [evaluate_run(path, episodes, mode, trust) for path in paths]
+    reports = [evaluate_run(path, episodes, mode, best, trust) for path in paths]
     by_seed = all(len(run.config.seeds) > 1 for run in runs)
     if not by_seed and any(len(run.config.seeds) > 1 for run in runs):
         raise ConfigError(

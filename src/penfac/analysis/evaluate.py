@@ -15,6 +15,7 @@ from penfac.randomness import Stream, generator
 from penfac.rollout.evaluate import Candidate, Evaluator, action_chooser
 from penfac.rollout.explorer import Explorer
 from penfac.runs.config import RunConfig
+from penfac.runs.folder import BEST
 from penfac.runs.learners import Learner, learner_config
 from penfac.runs.run import Run
 from penfac.training.environment import find_env
@@ -23,13 +24,24 @@ BATCH = 50  # worlds open at once
 
 
 def evaluate_run(
-    path: Path, episodes: int, mode: str = "mean", trust: bool = False
+    path: Path,
+    episodes: int,
+    mode: str = "mean",
+    best: bool = False,
+    trust: bool = False,
 ) -> dict[str, Any]:
-    """Play the policy of every seed of a run; all seeds are reported."""
+    """Play the policy of every seed of a run, the last or the best one; all seeds are
+    reported."""
     run = Run.open(path)
     find_env(run, trust)
     rows = [
-        evaluate_learner(learner, learner_config(run.config, learner), episodes, mode)
+        evaluate_learner(
+            learner,
+            learner_config(run.config, learner),
+            episodes,
+            mode,
+            load_policy(learner.path, best),
+        )
         for learner in run.learners
     ]
     means = [row["mean"] for row in rows]
@@ -38,6 +50,7 @@ def evaluate_run(
         "env": run.config.env,
         "algo": run.config.algo,
         "mode": mode,
+        "policy": BEST if best else "policy",
         "episodes": episodes,
         "seeds": rows,
         "mean": statistics.fmean(means),
@@ -55,11 +68,18 @@ def summarise_arms(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return arms
 
 
-def load_policy(path: Path) -> Policy:
-    if not (path / "policy").is_dir():
+def load_policy(path: Path, best: bool = False) -> Policy:
+    """The policy of a learner's folder: the last one, or the best one."""
+    name = BEST if best else "policy"
+    if best and not (path / name).is_dir() and (path / "policy").is_dir():
+        raise ConfigError(
+            f"{path}: has no {BEST}; it was trained by an earlier version, or has no "
+            "evaluation yet"
+        )
+    if not (path / name).is_dir():
         raise ConfigError(f"{path}: has no policy yet; train it, or `penfac resume` it")
     try:
-        return Policy.load(path)
+        return Policy.load(path / name)
     except PolicyFileError as error:
         raise CorruptFile(str(error)) from None
 
@@ -79,10 +99,9 @@ def explorer_of(path: Path, policy: Policy, config: RunConfig) -> Explorer:
 
 
 def evaluate_learner(
-    learner: Learner, config: RunConfig, episodes: int, mode: str
+    learner: Learner, config: RunConfig, episodes: int, mode: str, policy: Policy
 ) -> dict[str, Any]:
-    """Play one policy; return the row that is reported of it."""
-    policy = load_policy(learner.path)
+    """Play one policy of a learner; return the row that is reported of it."""
     worlds = open_worlds(config.env, config.env_options, 1)
     check_fit(learner.path, policy, worlds, config.env)
     explorer = explorer_of(learner.path, policy, config)
@@ -104,6 +123,7 @@ def evaluate_learner(
         "mean_length": statistics.fmean(lengths),
         "terminated": sum(ended),
         "returns": returns,
+        "lengths": lengths,
     }
 
 

@@ -32,6 +32,7 @@ class Wish(NamedTuple):
     video: Path | None = None
     strip: Path | None = None
     seed: int | None = None  # of the run; none: its first
+    best: bool = False  # the policy of the best evaluation, not the last one
     episode: int = 0
     steps: int = 1000
     pictures: int = 8
@@ -78,7 +79,7 @@ def play_one(run: Path, wish: Wish) -> Played:
     opened = Run.open(run)
     config, learner = opened.config, opened.learner(wish.seed)
     find_env(opened, wish.trust)
-    policy = load_policy(learner.path)
+    policy = load_policy(learner.path, wish.best)
     with Call(config.env, "making it", Watch()):
         env = open_picture(config, wish.size)
     try:

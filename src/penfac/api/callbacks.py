@@ -2,19 +2,23 @@
 
 import statistics
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from penfac.engines.base import Counters, Progress
-from penfac.errors import Divergence, EnvironmentFault
+from penfac.errors import ConfigError, Divergence, EnvironmentFault
 from penfac.runs.config import RunConfig
 from penfac.runs.evaluations import Evaluation
 from penfac.runs.learners import Learner
 from penfac.training.interruption import StopRequested
 from penfac.training.limits import Outcome
 from penfac.training.listener import Listener
+
+if TYPE_CHECKING:
+    from penfac.api.model import Model
+    from penfac.training.loop import Loop
 
 FAULTS = {kind.exit_code: kind for kind in (EnvironmentFault, Divergence)}
 # notes for the log only, and a learner's fault, which is raised later
@@ -31,6 +35,7 @@ class Event:
     update: int
     metrics: dict[str, float]  # as in progress.csv; empty for an evaluation
     returns: list[float]  # of the evaluation, or of the training episodes that ended
+    model: "Model"  # predicts, saves and evaluates as the learner stands now
 
     @property
     def mean(self) -> float | None:
@@ -41,14 +46,33 @@ class Event:
 Callback = Callable[[Event], Any]  # False ends the run
 
 
-class CallbackListener(Listener):
-    """Passes news to a bar, if there is one, and to the callback."""
+def listed(callback: Callback | Sequence[Callback] | None) -> list[Callback]:
+    """Return callbacks as a list; refuse what cannot be called."""
+    if callback is None:
+        return []
+    several = isinstance(callback, Sequence)
+    found = list(callback) if several else [callback]
+    for one in found:
+        if not callable(one):
+            raise ConfigError(
+                f"callback is a {type(one).__name__}: must be a function of an event, "
+                "or a list of them (penfac.EvalCallback and others are ready to use)"
+            )
+    return found
 
-    def __init__(self, callback: Callback | None, bar: Listener | None):
-        self.callback, self.bar = callback, bar or Listener()
+
+class CallbackListener(Listener):
+    """Passes news to a bar, if there is one, and to the callbacks."""
+
+    def __init__(self, model: "Model", callbacks: list[Callback], bar: Listener | None):
+        self.model, self.callbacks, self.bar = model, callbacks, bar or Listener()
         self.silent = bar is None
         self.folder: Path | None = None
+        self.loop: Loop | None = None
         self.raised: BaseException | None = None
+
+    def attached(self, loop: "Loop") -> None:
+        self.loop = loop
 
     def started(self, folder: Path, config: RunConfig, done: int) -> None:
         self.folder = folder
@@ -58,12 +82,13 @@ class CallbackListener(Listener):
         self.bar.updated(who, counters, progress)
         numbers = {"sigma": progress.sigma, **progress.metrics, **progress.stats.terms}
         where = (who.seed, counters.step, counters.update)
-        self.call(Event("update", *where, numbers, list(progress.stats.returns)))
+        returns = list(progress.stats.returns)
+        self.call(Event("update", *where, numbers, returns, self.model))
 
     def evaluated(self, who: Learner, counters: Counters, point: Evaluation) -> None:
         self.bar.evaluated(who, counters, point)
         where = (who.seed, point.step, point.update)
-        self.call(Event("evaluation", *where, {}, list(point.returns)))
+        self.call(Event("evaluation", *where, {}, list(point.returns), self.model))
 
     def noted(self, text: str) -> None:
         """Warn about unusual notes, for example a damaged checkpoint."""
@@ -72,17 +97,19 @@ class CallbackListener(Listener):
             warnings.warn(text, stacklevel=2)
 
     def call(self, event: Event) -> None:
-        """Call the callback. Counters and files agree here, so a stop loses nothing. An
-        exception stops the run and is kept for the caller."""
-        if self.callback is None:
+        """Call the callbacks. Counters and files agree here, so a stop loses nothing.
+        An exception stops the run and is kept for the caller."""
+        if not self.callbacks:
             return
+        assert self.loop is not None  # noqa: S101  attached before the first event
         try:
-            goes_on = self.callback(event) is not False
+            with self.model._standing(self.loop):
+                goes_on = [callback(event) is not False for callback in self.callbacks]
         except BaseException as error:
             self.raised = error
             what = f"{type(error).__name__}: {error}"
             raise StopRequested(f"the callback raised {what}", 1) from error
-        if not goes_on:
+        if not all(goes_on):
             raise StopRequested("stopped by the callback", 0)
 
 

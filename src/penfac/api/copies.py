@@ -1,5 +1,6 @@
 """Copy a run folder to another place, completely or not at all."""
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -12,12 +13,13 @@ from penfac.runs.storage import Lock, storage, temporary_in
 LEFT_BEHIND = shutil.ignore_patterns("lock", ".tmp-*", ".probe-*")
 
 
-def copy_run(run: Path, target: Path) -> None:
-    """Copy a learner's folder, in place of an earlier copy."""
+def copy_run(run: Path, target: Path, locked: bool = False) -> None:
+    """Copy a learner's folder, in place of an earlier copy; `locked` by the caller."""
     if run.resolve() == target.resolve():
         return
     check_target(run, target)
-    with Lock(run), storage(target):  # no process writes while we read
+    lock = contextlib.nullcontext() if locked else Lock(run)
+    with lock, storage(target):  # no process writes while we read
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = temporary_in(target.parent)
         try:

@@ -6,49 +6,38 @@
 import dataclasses
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import gymnasium
-import numpy as np
-
-from penfac.analysis.evaluate import evaluate_run, explorer_of, load_policy
 from penfac.api import callbacks
+from penfac.api.acting import Actor
 from penfac.api.copies import copy_run
 from penfac.api.keywords import in_python, options_of, whole
-from penfac.api.observations import observation_space, rows_of
-from penfac.api.sources import find_learner, find_source
-from penfac.engines.build import build_engine
-from penfac.envs.own import Source, announce, remember, source_of
-from penfac.envs.trust import refuse_unasked
+from penfac.api.sources import (
+    ModelEnv,
+    check_spaces,
+    differences,
+    find_learner,
+    find_source,
+)
+from penfac.envs.own import announce, remember, source_of
 from penfac.errors import ConfigError
-from penfac.policy import Policy
-from penfac.randomness import Stream, generator
-from penfac.rollout.evaluate import action_chooser
-from penfac.runs.config import RunConfig, read_config
+from penfac.runs.config import read_config
 from penfac.runs.run import Run
 from penfac.training.limits import Limits, Outcome
 from penfac.training.place import check_place
 from penfac.training.request import Request, resolve
-from penfac.training.trial import job_of, resume, start
+from penfac.training.trial import resume, start
 
 Place = str | os.PathLike[str]
-PREDICTED = 2**32 - 1  # `penfac eval` uses no batch of episodes with this number
 
 
-class Model:
+class Model(Actor):
     """The base class of `penfac.PeNFAC` and the other algorithms."""
 
     algo: ClassVar[str] = ""
-    run: Path | None = None  # its folder, after the first `learn`
-    seed: int
-    _source: Source
     _request: Request  # absent in a loaded model
-    _config: RunConfig  # of the run, or of the one that `learn` would begin
-    _policy: Policy | None = None
-    _noise: np.random.Generator | None = None
-    _space: gymnasium.Space | None = None
-    _trust = True  # a module that only a file names is not imported unasked
 
     @in_python()
     def __init__(
@@ -74,24 +63,26 @@ class Model:
         check_place(on, name)
         said = options_of(max_episode_steps, action_bounds, flatten_obs, env_kwargs)
         self.seed = whole("seed", seed)
-        self._source = source_of(env, said)
-        announce(self._source)
+        source = source_of(env, said)
+        announce(source)
         self._request = Request(
-            env=self._source.id,
+            env=source.id,
             algo=self.algo,
             preset=str(preset),
             settings=config,
             seeds=(self.seed,),
-            options=self._source.options,
+            options=source.options,
             on=on,
             out=Path(out),
             name=name,
         )
         self._config = resolve(self._request)
+        self._env = ModelEnv(source)
+        self._env.spaces()  # refuses what cannot be learned on
 
     def __repr__(self) -> str:
         where = "" if self.run is None else f", run={str(self.run)!r}"
-        about = f"{self._source.id!r}, seed={self.seed}{where}"
+        about = f"{self._env.source.id!r}, seed={self.seed}{where}"
         return f"<penfac.{type(self).__name__}({about}) at step {self.num_timesteps:,}>"
 
     # --- learning ---------------------------------------------------------------------
@@ -99,7 +90,7 @@ class Model:
     def learn(
         self,
         total_timesteps: float | None = None,
-        callback: callbacks.Callback | None = None,
+        callback: callbacks.Callback | Sequence[callbacks.Callback] | None = None,
         *,
         progress_bar: bool = False,
         eval_every: int | None = None,
@@ -110,20 +101,22 @@ class Model:
 
         Without a number, complete the budget of an interrupted run. mu is evaluated
         every `eval_every` steps (default: a twentieth of the budget) in `eval_episodes`
-        episodes (10); the first call decides this. `callback` gets a `penfac.Event`
-        after each update and each evaluation. The run stops if it returns False or
-        raises; the exception leaves `learn`. Ctrl-C saves everything, then raises
-        KeyboardInterrupt.
+        episodes (10); the first call decides this. `callback`, one function or several,
+        gets a `penfac.Event` after each update and each evaluation. The run stops if
+        one returns False or raises; the exception leaves `learn`. Ctrl-C saves
+        everything, then raises KeyboardInterrupt.
         """
         if reset_num_timesteps:
             raise ConfigError(
                 "reset_num_timesteps=True: a run cannot start again; make a new model"
             )
-        if callback is not None and not callable(callback):
-            kind = type(callback).__name__
-            raise ConfigError(f"callback is a {kind}: must be a function of an event")
+        if self._loop is not None:
+            raise ConfigError(
+                "learn: this model is learning; a callback cannot call it"
+            )
+        called = callbacks.listed(callback)
         bar = callbacks.progress_bar_here() if progress_bar else None
-        listener = callbacks.CallbackListener(callback, bar)
+        listener = callbacks.CallbackListener(self, called, bar)
         try:
             with in_python():
                 schedule = {"eval_every": eval_every, "eval_episodes": eval_episodes}
@@ -139,7 +132,12 @@ class Model:
         self, steps: Any, schedule: dict[str, Any], listener: callbacks.CallbackListener
     ) -> Outcome:
         """Start a run at the first call, continue it afterwards."""
-        self._find_env()
+        self._env.announce()
+        if changes := differences(self._env.source, self._config):
+            raise ConfigError(
+                f"learn: a run continues on its own environment ({changes}); load it "
+                "without env, or make a new model for the other environment"
+            )
         more = None if steps is None else whole("total_timesteps", steps, 1)
         said = {k: whole(k, v, 1) for k, v in schedule.items() if v is not None}
         # a watchdog would end the process
@@ -155,8 +153,8 @@ class Model:
                     f"{key} {value}: must stay {set_}, which the first call of learn "
                     "set; leave it out"
                 )
-        done = min(self.num_timesteps, self._config.steps)
-        budget = None if more is None else done + more
+        # from where the last update ended: every call learns
+        budget = None if more is None else self.num_timesteps + more
         return resume(self.run, limits, listener, budget)
 
     def _take(self, folder: Path | None) -> None:
@@ -164,105 +162,7 @@ class Model:
         if folder is not None and folder.is_dir():
             self.run, self._config = folder, read_config(folder)
             self._policy = self._noise = None
-            remember(folder, self._source)
-
-    def _find_env(self) -> None:
-        if self._source.lost:
-            raise ConfigError(
-                f"{self._source.id}: the environment was made by another program; "
-                "pass it with penfac.load(path, env=...)"
-            )
-        where = self.run or self._source.id
-        refuse_unasked(self._source.id, where, self._trust)
-        announce(self._source)
-
-    @property
-    def num_timesteps(self) -> int:
-        """The number of environment steps that the policy has learned from."""
-        if self.run is None or not (self.run / "policy").is_dir():
-            return 0
-        return self.policy.about["step"]
-
-    # --- acting -----------------------------------------------------------------------
-
-    @property
-    def policy(self) -> Policy:
-        """mu as numpy arrays, as `penfac.Policy.load` reads it without JAX."""
-        if self._policy is None:
-            with in_python():
-                run = self.run
-                self._policy = self._untrained() if run is None else load_policy(run)
-        return self._policy
-
-    def _untrained(self) -> Policy:
-        """The policy before the first update, from the engine that would train it."""
-        self._find_env()
-        config = self._config
-        engine = build_engine(
-            job_of(config)._replace(eval_episodes=0),
-            config.engine,
-            [self.seed],
-            [config.settings],
-        )
-        try:
-            return engine.policy(0)
-        finally:
-            engine.close()
-
-    def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
-    ) -> tuple[np.ndarray, None]:
-        """Return the action for one state, or actions for a batch, within the bounds.
-
-        The second result is None, as in Stable-Baselines3. With `deterministic=False`
-        the action has exploration noise; seed and step determine the noise.
-        """
-        policy = self.policy
-        with in_python():
-            n = len(policy.weights.mean)
-            rows = rows_of(observation, n, self._observed)
-        if deterministic:
-            return policy(rows), None
-        return policy.actions.to_env(self._explore(policy, rows)), None
-
-    def _explore(self, policy: Policy, rows: np.ndarray) -> np.ndarray:
-        path = self.run or Path(self._source.id)
-        explorer = explorer_of(path, policy, self._config)
-        if explorer.how.law == "none":
-            raise ConfigError(
-                f"deterministic=False: {path} explores with noise on parameters, not on "
-                "actions; use deterministic=True"
-            )
-        if self._noise is None:
-            when = (PREDICTED, self.num_timesteps)
-            self._noise = generator(self.seed, Stream.PLAY_NOISE, *when)
-        return action_chooser("sampled", explorer, self._noise)(rows, 0)
-
-    def _observed(self) -> gymnasium.Space:
-        """The environment's own observation space."""
-        if self._space is None:
-            self._find_env()
-            options = self._config.env_options
-            self._space = observation_space(self._source.id, options)
-        return self._space
-
-    @in_python()
-    def evaluate(
-        self, episodes: int = 100, deterministic: bool = True
-    ) -> dict[str, Any]:
-        """Play new initial states, as `penfac eval`: mean, std, returns and more."""
-        if self.run is None:
-            raise ConfigError(
-                "evaluate: the model has not learned yet; call learn first"
-            )
-        self._find_env()
-        mode = "mean" if deterministic else "sampled"
-        count = whole("episodes", episodes, 1)
-        return evaluate_run(self.run, count, mode, trust=True)["seeds"][0]
+            remember(folder, self._env.source)
 
     # --- saving -----------------------------------------------------------------------
 
@@ -271,8 +171,10 @@ class Model:
         """Copy the run to `path`, a folder, in place of an earlier copy."""
         if self.run is None:
             raise ConfigError("save: the model has not learned yet; call learn first")
-        copy_run(self.run, Path(path))
-        remember(Path(path), self._source)
+        if self._loop is not None:  # in a callback, which finds all in agreement
+            self._loop.save_all()
+        copy_run(self.run, Path(path), locked=self._loop is not None)
+        remember(Path(path), self._env.source)
 
     @classmethod
     @in_python()
@@ -283,7 +185,8 @@ class Model:
         folder.
 
         Loading runs no code. `env` is needed if a program made the environment, and
-        names its module if a file does (or `trust`); `seed` selects one of several.
+        names its module if a file does (or `trust`); it may also be another one with the
+        same spaces, to evaluate on. `seed` selects one of several.
         """
         run = Run.open(Path(path))
         config = run.config
@@ -293,7 +196,10 @@ class Model:
             )
         learner = find_learner(run, seed)
         model = cls.__new__(cls)
-        model.seed, model._trust = learner.seed, trust or env is not None
-        model._source = find_source(learner.path, config, env)
+        source = find_source(learner.path, config, env)
+        trusted = trust or env is not None
+        model.seed, model._env = learner.seed, ModelEnv(source, path, trusted)
         model._take(learner.path)
+        if env is not None and (learner.path / "policy").is_dir():
+            check_spaces(learner.path, config, source, model.policy)
         return model

@@ -1,4 +1,4 @@
-"""Turn the observations of users into the rows that a policy reads."""
+"""A model's environment as its user sees it: spaces, and observations as rows."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from penfac.envs.gym import check_id, open_world
-from penfac.envs.options import EnvOptions
+from penfac.envs.gym import GymWorld, check_id, open_world
+from penfac.envs.own import Source
 from penfac.errors import ConfigError, PenfacError
 
 Ask = Callable[[], gymnasium.Space]  # the environment's space; may open the environment
@@ -38,12 +38,20 @@ def is_batch_of_one(rows: np.ndarray, space: Ask) -> bool:
         return True
 
 
-def observation_space(env_id: str, options: EnvOptions) -> gymnasium.Space:
-    """The observation space of the environment, before its parts are joined."""
-    check_id(env_id)
-    world = open_world(env_id, options)
-    env: Any = world.env
+def open_checked(source: Source) -> GymWorld:
+    """Open one environment, checked as a run checks it before it begins."""
+    check_id(source.id)
+    world = open_world(source.id, source.options)
+    try:
+        world.spec()
+    except PenfacError:
+        world.close()
+        raise
+    return world
+
+
+def open_env(source: Source) -> gymnasium.Env:
+    """Open one environment, before the parts of its observations are joined."""
+    env: Any = open_checked(source).env
     joined = isinstance(env, gymnasium.wrappers.FlattenObservation)
-    space = (env.env if joined and options.flatten_obs else env).observation_space
-    world.close()
-    return space
+    return env.env if joined and source.options.flatten_obs else env

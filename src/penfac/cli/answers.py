@@ -159,7 +159,8 @@ SEARCH = (search_document, print_search)
 
 def print_judgement(report: dict[str, Any]) -> None:
     table = Table(
-        title=f"{report['algo']} on {report['env']} ({report['mode']} action)"
+        title=f"{report['algo']} on {report['env']} ({report['mode']} action, "
+        f"{'best' if report['policy'] == 'policy-best' else 'last'} policy)"
     )
     arms = ["arm"] if "arms" in report else []
     columns = ("seed", "step", "return", "std", "min", "max", "length", "terminated")

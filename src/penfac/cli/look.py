@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from penfac.cli.app import app, command, reply
 from penfac.cli.arguments import picture_size, positive, whole
 from penfac.cli.groups import argument, flag, option
-from penfac.cli.options import Json, PolicySeed, Runs, Trust
+from penfac.cli.options import Best, Json, PolicySeed, Runs, Trust
 from penfac.errors import ConfigError
 
 BENCHES = (
@@ -26,6 +26,7 @@ penfac eval runs/penfac/RoboschoolHopper-v2_1 runs/ppo/RoboschoolHopper-v2_1 --c
 def evaluate(
     runs: Runs,
     episodes: Annotated[str, option("N", "Number of episodes of each seed.")] = "100",
+    best: Best = False,
     stochastic: Annotated[bool, flag("Act with the exploration of training.")] = False,
     compare: Annotated[
         bool, flag("Compare two runs: difference and 95 % interval.", "--compare")
@@ -41,13 +42,13 @@ def evaluate(
     count = positive(episodes, "--episodes")
     mode = "sampled" if stochastic else "mean"
     if compare:
-        work = lambda: compare_runs(runs, count, mode, trust)  # noqa: E731
+        work = lambda: compare_runs(runs, count, mode, best, trust)  # noqa: E731
         return reply(json_, work, answers.print_comparison)
     if len(runs) > 1:
         raise ConfigError(
             f"eval: takes one run, or two with --compare (got {len(runs)})"
         )
-    work = lambda: evaluate_run(runs[0], count, mode, trust)  # noqa: E731
+    work = lambda: evaluate_run(runs[0], count, mode, best, trust)  # noqa: E731
     return reply(json_, work, answers.print_judgement)
 
 
@@ -91,6 +92,7 @@ def play(
         Path | None, option("FILE", "Write a row of pictures: .png.")
     ] = None,
     seed: PolicySeed = None,
+    best: Best = False,
     episode: Annotated[int, option("N", "Number of the initial state.")] = 0,
     steps: Annotated[str, option("N", "Maximum number of steps.")] = "1000",
     pictures: Annotated[int, option("N", "Number of pictures in a --strip.")] = 8,
@@ -112,6 +114,7 @@ def play(
         video=video,
         strip=strip,
         seed=seed,
+        best=best,
         episode=episode,
         steps=whole(steps, "--steps"),
         pictures=pictures,

@@ -33,6 +33,9 @@ Trust = Annotated[
 PolicySeed = Annotated[
     int | None, option("N", "Seed whose policy is taken.  [default: the first]")
 ]
+Best = Annotated[
+    bool, flag("Take the policy of the best evaluation, not the last one.", "--best")
+]
 Steps = Annotated[
     str, option("N", "Environment steps of each seed.", "-n", "--steps", under=BUDGET)
 ]

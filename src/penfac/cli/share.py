@@ -8,7 +8,7 @@ import typer
 from penfac.cli.app import app, command, reply
 from penfac.cli.groups import argument, option
 from penfac.cli.help import Group
-from penfac.cli.options import Json, PolicySeed, Run
+from penfac.cli.options import Best, Json, PolicySeed, Run
 from penfac.errors import ConfigError, CorruptFile
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def export(
     onnx: Annotated[Path | None, option("FILE", "Write an .onnx file.")] = None,
     c: Annotated[Path | None, option("FILE", "Write a C header (.h).", "--c")] = None,
     seed: PolicySeed = None,
+    best: Best = False,
     name: Annotated[
         str | None,
         option("NAME", "Name of the C function, NAME_act.  [default: the environment]"),
@@ -45,7 +46,7 @@ def export(
 
     def work() -> dict[str, Any]:
         check_files(onnx, c, name)
-        policy = load_policy_at(run, seed)
+        policy = load_policy_at(run, seed, best)
         made = [make_onnx(policy, onnx)] if onnx is not None else []
         made += [make_c(policy, c, name)] if c is not None else []
         for file, data, _ in made:
@@ -125,7 +126,7 @@ def unpack(
 # --- what is exported ------------------------------------------------------------------
 
 
-def load_policy_at(path: Path, seed: int | None) -> "Policy":
+def load_policy_at(path: Path, seed: int | None, best: bool = False) -> "Policy":
     """Load the policy of a run's seed, of a policy folder or of a policy file."""
     from penfac.analysis.evaluate import load_policy
     from penfac.policy import Policy, PolicyFileError
@@ -135,7 +136,9 @@ def load_policy_at(path: Path, seed: int | None) -> "Policy":
         run = Run.open(path)
         learner = run.learner(seed)
         run.refuse_changed()
-        return load_policy(learner.path)
+        return load_policy(learner.path, best)
+    if best:
+        raise ConfigError(f"--best: {path} is one policy; give its run folder")
     try:
         policy = Policy.load(path)
     except PolicyFileError as error:

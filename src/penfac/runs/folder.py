@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from penfac.errors import CorruptFile, RunFolderBusy
+from penfac.policy import Policy
 from penfac.runs import checkpoints, csv_files, segments
 from penfac.runs.checkpoints import Arrays, Checkpoint, Meta
 from penfac.runs.csv_files import CsvFiles, Mark
@@ -24,8 +25,9 @@ from penfac.runs.storage import replace_file, storage
 from penfac.runs.tensorboard import Board
 
 KEEP = 2  # checkpoints
+BEST = "policy-best"  # the policy of the best evaluation
 NAMES = (  # of the files that a run or a search leaves in its own folder
-    *csv_files.KEPT, "config.json", "timing.csv", "checkpoints", "replay", "policy",
+    *csv_files.KEPT, "config.json", "timing.csv", "checkpoints", "replay", "policy", BEST,
     "curve.png", "tb", "status.json", "log.txt", "fault.json", "lock", "search.csv",
     "best.toml",
 )  # fmt: skip
@@ -86,6 +88,11 @@ class RunFolder:
         text = json.dumps(document, indent=2, allow_nan=False) + "\n"
         self.write(name, text.encode(), sync)
 
+    def write_policy(self, name: str, policy: Policy) -> None:
+        """Write the folder of a policy: the file itself, and a text for people."""
+        self.write(f"{name}/policy.safetensors", policy.to_bytes())
+        self.write_json(f"{name}/policy.json", policy.description())
+
     def log(self, text: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         with (
@@ -96,7 +103,7 @@ class RunFolder:
 
     def sweep(self) -> None:
         """Remove what a killed process had not finished writing."""
-        for stray in (*self.path.glob(".*-*"), *self.path.glob("policy/.tmp-*")):
+        for stray in (*self.path.glob(".*-*"), *self.path.glob("policy*/.tmp-*")):
             if stray.name.startswith((".tmp-", ".probe-")):
                 stray.unlink(missing_ok=True)
 

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from penfac.errors import EnvironmentFault, PenfacError, StorageError
 from penfac.plots import Curve, learning_curve
 from penfac.policy import Policy
@@ -16,7 +18,7 @@ from penfac.runs.checkpoints import Arrays, Meta
 from penfac.runs.config import RunConfig
 from penfac.runs.csv_files import read_csv
 from penfac.runs.evaluations import Evaluation
-from penfac.runs.folder import RunFolder
+from penfac.runs.folder import BEST, RunFolder
 from penfac.runs.learners import Learner
 from penfac.runs.status import Status
 from penfac.settings.configs import to_values
@@ -40,6 +42,8 @@ class Recorder:
         self.folder.hparams = board_settings(config)
         self.curve = Curve(learner.seed, [], [], learner.arm)
         self.last_point: Evaluation | None = None
+        self.best: Policy | None = None  # of the evaluation with the highest mean
+        self.best_written: Policy | None = None
         self.last_checkpoint: int | None = None
         self.began, self.first_step = time.monotonic(), None
         self.drawn_at = time.monotonic()
@@ -49,9 +53,12 @@ class Recorder:
         """What may not change between a checkpoint and its resumption."""
         return self.config.identity()
 
-    def rewind(self, meta: Meta | None) -> None:
-        """Start from a checkpoint, or from nothing."""
+    def rewind(self, meta: Meta | None, best: bytes | None = None) -> None:
+        """Start from a checkpoint with its best policy, or from nothing."""
         self.folder.rewind(None if meta is None else meta.csv)
+        if best is not None:
+            self.folder.write(f"{BEST}/policy.safetensors", best)
+            self.best = Policy.load(self.folder.path / BEST)
         if meta is None:
             return
         self.last_checkpoint = meta.update
@@ -111,8 +118,17 @@ class Recorder:
     ) -> None:
         """Save a checkpoint and the policy."""
         evaluated = counters.evaluated_at == counters.step
+        if self.best is not None:  # its files alone would not be as old as a checkpoint
+            arrays = arrays | {BEST: np.frombuffer(self.best.to_bytes(), np.uint8)}
         self.folder.save_checkpoint(counters.update, arrays, meta, evaluated)
         self.last_checkpoint = counters.update
+        self.folder.write_policy("policy", policy)
+        if self.best is not None and self.best is not self.best_written:
+            self.folder.write_policy(BEST, self.best)
+            self.best_written = self.best
+
+    def described(self, counters: "Counters", policy: Policy, **more: Any) -> Policy:
+        """A policy that says where it is from."""
         about = {
             "algorithm": self.config.algo,
             "environment": self.config.env,
@@ -120,10 +136,22 @@ class Recorder:
             "step": counters.step,
             "update": counters.update,
             "penfac": self.config.penfac,
-        } | policy.about
-        policy = Policy(policy.weights, policy.actions, about)
-        self.folder.write("policy/policy.safetensors", policy.to_bytes())
-        self.folder.write_json("policy/policy.json", policy.description())
+        }
+        return Policy(policy.weights, policy.actions, about | more | policy.about)
+
+    def is_best(self, point: Evaluation) -> bool:
+        """Whether an evaluation is better than all before it whose policy is kept."""
+        return self.best is None or point.mean > self.best.about["return"]
+
+    def keep_best(
+        self, counters: "Counters", policy: Policy, point: Evaluation
+    ) -> None:
+        """Keep the policy of the best evaluation; the next checkpoint saves it."""
+        reached = {"return": point.mean, "episodes": len(point.returns)}
+        found = self.described(counters, policy, **reached)
+        # in the order in which its file gives it back: policy.json stays the same
+        about = dict(sorted(found.about.items()))
+        self.best = Policy(found.weights, found.actions, about)
 
     def draw(self, group: Path, recorders: list["Recorder"], now: bool = False) -> None:
         """Keep curve.png current without spending the run on drawing; `now` draws those

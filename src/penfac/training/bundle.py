@@ -27,7 +27,7 @@ from penfac.runs import csv_files
 from penfac.runs.checkpoints import Arrays, Checkpoint
 from penfac.runs.config import RunConfig, parse_config
 from penfac.runs.csv_files import Mark, read_csv, read_header
-from penfac.runs.folder import RunFolder
+from penfac.runs.folder import BEST, RunFolder
 from penfac.runs.learners import Learner
 from penfac.runs.run import Run
 from penfac.runs.storage import Lock, make_folder
@@ -115,10 +115,13 @@ def pack(run: Run, file: Path) -> None:
     stacks: dict[str, list[Arrays]] = defaultdict(list)
     learners, tensors = [], {}
     for k, learner in enumerate(run.learners):
-        learners.append(pack_learner(learner, stacks))
+        packed, best = pack_learner(learner, stacks)
+        learners.append(packed)
         policy = learner.path / "policy" / "policy.safetensors"
         if policy.is_file():
             tensors[f"policy/{k}"] = np.frombuffer(policy.read_bytes(), np.uint8)
+        if best is not None:
+            tensors[f"{BEST}/{k}"] = best
     for n, stack in enumerate(stacks.values()):
         for name in stack[0]:
             tensors[f"{n}/{name}"] = np.stack([arrays[name] for arrays in stack])
@@ -133,13 +136,18 @@ def pack(run: Run, file: Path) -> None:
     home.write(state.name, data, sync=True)
 
 
-def pack_learner(learner: Learner, stacks: dict[str, list[Arrays]]) -> PackedLearner:
-    """Describe a learner; its arrays join those of the same shapes."""
+def pack_learner(
+    learner: Learner, stacks: dict[str, list[Arrays]]
+) -> tuple[PackedLearner, np.ndarray | None]:
+    """Describe a learner; its arrays join those of the same shapes, except its best
+    policy: a file, whose length is its own."""
     packed: dict[str, Any] = {}
+    best = None
     checkpoint = RunFolder(learner.path).load_checkpoint()
     if checkpoint is not None:
         refuse_damaged(learner, checkpoint)
         arrays, meta = checkpoint.arrays, checkpoint.meta
+        best = arrays.pop(BEST, None)
         shapes = json.dumps([[n, a.shape, str(a.dtype)] for n, a in arrays.items()])
         stack = stacks[shapes]
         packed = {"stack": list(stacks).index(shapes), "row": len(stack)}
@@ -151,7 +159,8 @@ def pack_learner(learner: Learner, stacks: dict[str, list[Arrays]]) -> PackedLea
             text = path.read_text(encoding="utf-8")
             packed[name.rpartition("/")[2]] = json.loads(text)
     columns = {t: read_header(learner.path / n) for t, n in TABLES.items()}
-    return PackedLearner(arm=learner.arm, seed=learner.seed, columns=columns, **packed)
+    who = {"arm": learner.arm, "seed": learner.seed}
+    return PackedLearner(**who, columns=columns, **packed), best
 
 
 def refuse_damaged(learner: Learner, checkpoint: Checkpoint) -> None:

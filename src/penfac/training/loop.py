@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from penfac.engines.base import Counters, Engine, Progress
 from penfac.errors import PenfacError
+from penfac.policy import Policy
 from penfac.runs.checkpoints import Meta
 from penfac.runs.config import RunConfig
 from penfac.runs.evaluations import Evaluation
@@ -181,6 +182,8 @@ class Loop:
             self.listener.updated(who, counters, event.progress)
         elif isinstance(event, Evaluated):
             recorder.add_evaluation(event.point)
+            if recorder.is_best(event.point):
+                recorder.keep_best(counters, self.engine.policy(i), event.point)
             recorder.draw(self.run.path, self.recorders)
             self.listener.evaluated(who, counters, event.point)
         else:
@@ -189,6 +192,11 @@ class Loop:
             self.save(i)
             recorder.write_status("failed", event.error.exit_code, str(event.error))
             self.listener.noted(f"{who}: {event.error}")
+
+    def policy(self, i: int) -> Policy:
+        """The policy of a learner as it stands."""
+        recorder = self.recorders[i]
+        return recorder.described(self.counters[i], self.engine.policy(i))
 
     # --- saving ------------------------------------------------------------------------
 
@@ -210,7 +218,7 @@ class Loop:
     def save(self, i: int) -> None:
         recorder, counters = self.recorders[i], self.counters[i]
         meta = Meta(recorder.identity, dataclasses.asdict(counters), versions())
-        recorder.save(counters, self.engine.snapshot(i), meta, self.engine.policy(i))
+        recorder.save(counters, self.engine.snapshot(i), meta, self.policy(i))
 
     def finish(self, reason: str, code: int) -> None:
         """Save everything and write how each learner stands."""

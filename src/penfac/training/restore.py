@@ -9,6 +9,7 @@ from penfac.engines.base import Counters, Engine
 from penfac.errors import CorruptFile
 from penfac.runs.checkpoints import Checkpoint
 from penfac.runs.config import differences
+from penfac.runs.folder import BEST
 from penfac.runs.recorder import Recorder
 from penfac.runs.sealed import refuse_other
 from penfac.runs.versions import versions
@@ -39,8 +40,9 @@ def restore(
     counters = []
     for recorder, checkpoint in zip(recorders, found, strict=True):
         meta = None if checkpoint is None else checkpoint.meta
+        best = None if checkpoint is None else checkpoint.arrays.get(BEST)
         with refuse_foreign(recorder.folder.path):
-            recorder.rewind(meta)
+            recorder.rewind(meta, None if best is None else best.tobytes())
         counters.append(Counters() if meta is None else Counters(**meta.counters))
     return counters
 

@@ -162,6 +162,7 @@ def train_locked(
             write_configs(run)
         listener.started(run.path, run.config, sum(c.step for c in counters))
         loop = Loop(run, limits, listener, recorders, engine, counters)
+        listener.attached(loop)
         return loop.train(interruption)
 
 

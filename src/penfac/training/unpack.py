@@ -11,8 +11,9 @@ import msgspec
 import numpy as np
 
 from penfac.errors import ConfigError
+from penfac.policy import Policy
 from penfac.runs.checkpoints import Arrays, Meta
-from penfac.runs.folder import create_folder
+from penfac.runs.folder import BEST, create_folder
 from penfac.runs.learners import learner_config
 from penfac.runs.recorder import Recorder
 from penfac.runs.run import Run
@@ -109,7 +110,7 @@ def unpack_into(
         recorder = Recorder(learner, learner_config(run.config, learner))
         recorders.append(recorder)
         write_rows(recorder, packed, rows)
-        write_checkpoint(recorder, packed, tensors)
+        write_checkpoint(recorder, packed, tensors, tensors.get(f"{BEST}/{k}"))
         write_documents(recorder, packed)
         if f"policy/{k}" in tensors:
             policy = tensors[f"policy/{k}"].tobytes()
@@ -133,19 +134,22 @@ def write_rows(recorder: Recorder, packed: PackedLearner, rows: Rows) -> None:
 
 
 def write_checkpoint(
-    recorder: Recorder, packed: PackedLearner, tensors: Arrays
+    recorder: Recorder, packed: PackedLearner, tensors: Arrays, best: np.ndarray | None
 ) -> None:
     if packed.meta is None:
         recorder.rewind(None)
         return
     meta = msgspec.convert(packed.meta, Meta, from_attributes=True)
-    recorder.rewind(meta)
+    recorder.rewind(meta, None if best is None else best.tobytes())
     prefix = f"{packed.stack}/"
     arrays = {
         name.removeprefix(prefix): np.array(whole[packed.row])
         for name, whole in tensors.items()
         if name.startswith(prefix)
     }
+    if best is not None:
+        arrays[BEST] = best
+        recorder.folder.write_policy(BEST, Policy.load(recorder.folder.path / BEST))
     evaluated = meta.counters["evaluated_at"] == meta.counters["step"]
     recorder.folder.save_checkpoint(meta.update, arrays, meta, evaluated)
 
