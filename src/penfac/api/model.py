@@ -4,10 +4,9 @@
 """
 
 import dataclasses
-import math
 import os
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import gymnasium
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from penfac.analysis.evaluate import evaluate_run, explorer_of, load_policy
 from penfac.api import callbacks
 from penfac.api.copies import copy_run
-from penfac.api.keywords import in_python, options_of, whole
+from penfac.api.keywords import in_python, limits_of, options_of, whole
 from penfac.api.observations import observation_space, rows_of
 from penfac.api.sources import find_source
 from penfac.engines.build import build_engine
@@ -103,6 +102,7 @@ class Model:
         progress_bar: bool = False,
         eval_every: int | None = None,
         eval_episodes: int | None = None,
+        env_workers: int | Literal["auto"] = "auto",
         reset_num_timesteps: bool = False,
     ) -> Self:
         """Train for a number of environment steps, on top of earlier ones.
@@ -110,9 +110,9 @@ class Model:
         Without a number, complete the budget of an interrupted run. mu is evaluated
         every `eval_every` steps (default: a twentieth of the budget) in `eval_episodes`
         episodes (10); the first call decides this. `callback` gets a `penfac.Event`
-        after each update and each evaluation. The run stops if it returns False or
-        raises; the exception leaves `learn`. Ctrl-C saves everything, then raises
-        KeyboardInterrupt.
+        after each update and each evaluation; if it returns False or raises, the run
+        stops, and the exception leaves `learn`. Ctrl-C saves everything, then raises
+        KeyboardInterrupt. `env_workers` processes step the environments.
         """
         if reset_num_timesteps:
             raise ConfigError(
@@ -126,7 +126,8 @@ class Model:
         try:
             with in_python():
                 schedule = {"eval_every": eval_every, "eval_episodes": eval_episodes}
-                outcome = self._train(total_timesteps, schedule, listener)
+                limits = limits_of(env_workers)
+                outcome = self._train(total_timesteps, schedule, listener, limits)
         finally:
             if bar is not None:
                 bar.close()
@@ -135,13 +136,13 @@ class Model:
         return self
 
     def _train(
-        self, steps: Any, schedule: dict[str, Any], listener: callbacks.CallbackListener
-    ) -> Outcome:
+        self, steps: Any, schedule: dict[str, Any],
+        listener: callbacks.CallbackListener, limits: Limits,
+    ) -> Outcome:  # fmt: skip
         """Start a run at the first call, continue it afterwards."""
         self._find_env()
         more = None if steps is None else whole("total_timesteps", steps, 1)
         said = {k: whole(k, v, 1) for k, v in schedule.items() if v is not None}
-        limits = Limits(env_timeout=math.inf)  # a watchdog would end the process
         if self.run is None:
             if more is None:
                 raise ConfigError("learn: the first call must say the number of steps")

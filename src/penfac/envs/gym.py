@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import math
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
@@ -26,6 +27,12 @@ class Watch:
     """When the environment was last entered and not yet left; a watchdog reads it."""
 
     entered: float | None = None
+    elsewhere: Sequence[Callable[[], float | None]] = ()  # the same of other processes
+
+    def since(self) -> float | None:
+        """The earliest call that has not returned."""
+        calls = (self.entered, *(entered() for entered in self.elsewhere))
+        return min((when for when in calls if when is not None), default=None)
 
 
 def check_id(env_id: str) -> None:

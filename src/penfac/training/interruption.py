@@ -82,7 +82,7 @@ class Watchdog:
 
     def _guard(self) -> None:
         while not self.over.wait(min(1.0, self.timeout / 4)):
-            entered = self.watch.entered
+            entered = self.watch.since()
             if entered is not None and time.monotonic() - entered > self.timeout:
                 self.on_hang()
                 os._exit(3)
