@@ -1,10 +1,14 @@
 """The records that pass between rooms."""
 
-from typing import NamedTuple
+from __future__ import annotations  # or the shapes would import JAX
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from jax import Array
-from jaxtyping import Bool, Float
+
+if TYPE_CHECKING:
+    from jax import Array
+    from jaxtyping import Bool, Float
 
 Vector = np.ndarray  # one dimension, host side
 

@@ -5,6 +5,8 @@ Counts are of one environment object's life, so an evaluation, which plays fewer
 passes where training meets the fault.
 """
 
+import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -107,6 +109,22 @@ class RaisesInChosen(Plain):
         if self.seed in self.chosen and self.t == 3:
             raise RuntimeError("a bad place")
         return super().reward()
+
+
+class DiesInChosen(Plain):
+    """Takes its process with it."""
+
+    def reward(self):
+        if self.seed in self.chosen and self.t == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().reward()
+
+
+class DiesResetting(Plain):
+    def reset(self, *, seed=None, options=None):
+        if seed in self.chosen:
+            os._exit(7)
+        return super().reset(seed=seed, options=options)
 
 
 class RaisesClosing(Plain):

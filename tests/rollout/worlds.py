@@ -7,7 +7,8 @@ import numpy as np
 from gymnasium import spaces
 
 from penfac.core.noise import Exploration
-from penfac.envs.gym import GymWorld, Watch
+from penfac.envs.calls import Watch
+from penfac.envs.gym import GymWorld
 from penfac.envs.options import EnvOptions
 from penfac.envs.worlds import GymWorlds
 from penfac.policy import PolicyWeights

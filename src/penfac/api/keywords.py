@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError, PenfacError
 from penfac.process import recognise_ctrl_c
+from penfac.training.limits import Limits
 
 WORDS = {  # words of command-line messages, and their Python equivalents
     "--max-episode-steps N": "max_episode_steps=N",
@@ -49,6 +51,13 @@ def whole(name: str, value: Any, least: int | None = None) -> int:
     if least is not None and number < least:
         raise ConfigError(f"{name} {value}: must be at least {least}")
     return int(number)
+
+
+def limits_of(env_workers: Any) -> Limits:
+    """Return how a process of a program trains: a watchdog would end it."""
+    auto = env_workers == "auto"
+    workers = None if auto else whole("env_workers", env_workers, 0)
+    return Limits(env_timeout=math.inf, env_workers=workers, trust=True)
 
 
 def options_of(

@@ -4,16 +4,15 @@
 """
 
 import dataclasses
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from penfac.api import callbacks
 from penfac.api.acting import Actor
 from penfac.api.copies import copy_run
-from penfac.api.keywords import in_python, options_of, whole
+from penfac.api.keywords import in_python, limits_of, options_of, whole
 from penfac.api.sources import (
     ModelEnv,
     check_spaces,
@@ -95,6 +94,7 @@ class Model(Actor):
         progress_bar: bool = False,
         eval_every: int | None = None,
         eval_episodes: int | None = None,
+        env_workers: int | Literal["auto"] = "auto",
         reset_num_timesteps: bool = False,
     ) -> Self:
         """Train for a number of environment steps, on top of earlier ones.
@@ -104,7 +104,8 @@ class Model(Actor):
         episodes (10); the first call decides this. `callback`, one function or several,
         gets a `penfac.Event` after each update and each evaluation. The run stops if
         one returns False or raises; the exception leaves `learn`. Ctrl-C saves
-        everything, then raises KeyboardInterrupt.
+        everything, then raises KeyboardInterrupt. `env_workers` processes step the
+        environments.
         """
         if reset_num_timesteps:
             raise ConfigError(
@@ -120,7 +121,8 @@ class Model(Actor):
         try:
             with in_python():
                 schedule = {"eval_every": eval_every, "eval_episodes": eval_episodes}
-                outcome = self._train(total_timesteps, schedule, listener)
+                limits = limits_of(env_workers)
+                outcome = self._train(total_timesteps, schedule, listener, limits)
         finally:
             if bar is not None:
                 bar.close()
@@ -129,8 +131,9 @@ class Model(Actor):
         return self
 
     def _train(
-        self, steps: Any, schedule: dict[str, Any], listener: callbacks.CallbackListener
-    ) -> Outcome:
+        self, steps: Any, schedule: dict[str, Any],
+        listener: callbacks.CallbackListener, limits: Limits,
+    ) -> Outcome:  # fmt: skip
         """Start a run at the first call, continue it afterwards."""
         self._env.announce()
         if changes := differences(self._env.source, self._config):
@@ -140,8 +143,6 @@ class Model(Actor):
             )
         more = None if steps is None else whole("total_timesteps", steps, 1)
         said = {k: whole(k, v, 1) for k, v in schedule.items() if v is not None}
-        # a watchdog would end the process
-        limits = Limits(env_timeout=math.inf, trust=True)
         if self.run is None:
             if more is None:
                 raise ConfigError("learn: the first call must say the number of steps")

@@ -40,6 +40,15 @@ def timeout(text: str) -> float:
     return seconds
 
 
+def env_workers(text: str) -> int | None:
+    """Parse --env-workers; None is auto."""
+    if text == "auto":
+        return None
+    if not text.isdigit():
+        raise ConfigError(f"--env-workers {text}: must be 0 or more, or auto")
+    return int(text)
+
+
 def seed_list(seeds: str) -> tuple[int, ...]:
     """Parse --seeds: `8` means 0 to 7; `10-19` and `3,5,8` name the seeds."""
     if re.fullmatch(r"\d+-\d+", seeds):

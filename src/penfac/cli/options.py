@@ -199,6 +199,14 @@ class Process(Stopping):
     env_timeout: Annotated[
         str, option("TIME", "Longest time that one environment call may take.")
     ] = "5m"
+    env_workers: Annotated[
+        str,
+        option(
+            "N",
+            "Processes that step the environments; 0: none, auto: one for each core if "
+            "a step takes long enough.",
+        ),
+    ] = "auto"
 
     def limits(self, **more: Any) -> "Limits":
         return super().limits(
@@ -206,6 +214,7 @@ class Process(Stopping):
                 self.checkpoint_every, "--checkpoint-every"
             ),
             env_timeout=arguments.timeout(self.env_timeout),
+            env_workers=arguments.env_workers(self.env_workers),
             **more,
         )
 

@@ -11,6 +11,7 @@ from penfac.algos.base import Algorithm, Collecting, Moment
 from penfac.core.noise import narrowed
 from penfac.envs.calls import Watch
 from penfac.envs.options import EnvOptions
+from penfac.envs.worlds import Crew
 from penfac.errors import CorruptFile, Divergence, PenfacError
 from penfac.policy import ActionScale, Policy, PolicyWeights
 from penfac.randomness import Stream
@@ -46,6 +47,7 @@ class Job(NamedTuple):
     restarts: int = 0
     poll: Callable[[], None] = lambda: None  # raises when the user asked to stop
     watch: Watch | None = None
+    crew: Crew | None = None  # processes that hold the worlds
     note: Callable[[str], None] = lambda text: None  # a line for the run's log
     eval_episodes: int = 0  # of every evaluation; 0 if none is planned
 

@@ -288,7 +288,8 @@ class HostEngine:
         self.evaluator.close()
 
     def _open(self, count: int) -> Worlds:
-        return open_worlds(self.job.env_id, self.job.options, count, self.job.watch)
+        job = self.job
+        return open_worlds(job.env_id, job.options, count, job.watch, job.crew)
 
 
 def raise_unless_one_learner(error: PenfacError) -> PenfacError:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable, Sequence
 
 from penfac.errors import EnvironmentFault, PenfacError
 from penfac.process import is_ctrl_c
@@ -11,6 +12,12 @@ class Watch:
     """When the environment was last entered and not yet left; a watchdog reads it."""
 
     entered: float | None = None
+    elsewhere: Sequence[Callable[[], float | None]] = ()  # the same of other processes
+
+    def since(self) -> float | None:
+        """The earliest call that has not returned."""
+        calls = (self.entered, *(entered() for entered in self.elsewhere))
+        return min((when for when in calls if when is not None), default=None)
 
 
 class Call:

@@ -59,14 +59,27 @@ class Worlds(Protocol):
     def close(self) -> None: ...
 
 
+class Crew(Protocol):
+    """Processes that hold worlds: penfac.envs.processes."""
+
+    def open(self, count: int) -> Worlds: ...
+
+
 def open_worlds(
-    env_id: str, options: EnvOptions, count: int, watch: Watch | None = None
-) -> Worlds:
+    env_id: str, options: EnvOptions, count: int, watch: Watch | None = None,
+    crew: Crew | None = None,
+) -> Worlds:  # fmt: skip
     """Open worlds by id; the kinds of worlds differ in speed only."""
-    name = env_id.rpartition(":")[2]
-    if name in IDS and options.kwargs.keys() <= {"rules"}:
+    if plays_in_threads(env_id, options):
         return RoboschoolWorlds(env_id, options, count, watch or Watch())
+    if crew is not None:
+        return crew.open(count)
     return GymWorlds(lambda: open_world(env_id, options, watch), count)
+
+
+def plays_in_threads(env_id: str, options: EnvOptions) -> bool:
+    """Whether one call of our engine steps all worlds of a task."""
+    return env_id.rpartition(":")[2] in IDS and options.kwargs.keys() <= {"rules"}
 
 
 class GymWorlds:

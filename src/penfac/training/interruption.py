@@ -105,8 +105,9 @@ class Watchdog:
         pause = min(1.0, self.timeout / 4)
         call, lasted = None, 0.0
         while not self.over.wait(pause):
-            lasted = lasted + pause if self.watch.entered == call else 0.0
-            call = self.watch.entered
+            entered = self.watch.since()
+            lasted = lasted + pause if entered == call else 0.0
+            call = entered
             if call is not None and lasted >= self.timeout:
                 self.on_hang()
                 os._exit(EnvironmentFault.exit_code)

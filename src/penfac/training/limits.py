@@ -15,6 +15,7 @@ class Limits:
     stop_after: float | None = None  # seconds
     checkpoint_every: float = 15.0  # seconds
     env_timeout: float = 300.0  # seconds
+    env_workers: int | None = 0  # processes for environments; None: as it pays
     command: str = ""
     trust: bool = False  # import the module that a run folder names
     at_once: int | None = None  # learners that share a program on a device

@@ -18,6 +18,8 @@ from penfac.engines.base import Job
 from penfac.engines.build import build_engine
 from penfac.envs.calls import Watch
 from penfac.envs.gym import check_id
+from penfac.envs.hiring import crew_for
+from penfac.envs.processes import Crew
 from penfac.errors import (
     ConfigError,
     OutOfMemory,
@@ -156,14 +158,28 @@ def train_locked(
         )
         seeds = [r.learner.seed for r in recorders]
         settings = [r.config.settings for r in recorders]
-        engine = build_engine(job, run.config.engine, seeds, settings, limits.at_once)
-        counters = restore(engine, recorders, listener.noted, fresh)
-        if not fresh:  # only now is it known to fit the checkpoints
-            write_configs(run)
-        listener.started(run.path, run.config, sum(c.step for c in counters))
-        loop = Loop(run, limits, listener, recorders, engine, counters)
-        listener.attached(loop)
-        return loop.train(interruption)
+        with crew_of(run.config, limits, job, len(seeds)) as crew:
+            job, kind = job._replace(crew=crew), run.config.engine
+            engine = build_engine(job, kind, seeds, settings, limits.at_once)
+            counters = restore(engine, recorders, listener.noted, fresh)
+            if not fresh:  # only now is it known to fit the checkpoints
+                write_configs(run)
+            listener.started(run.path, run.config, sum(c.step for c in counters))
+            loop = Loop(run, limits, listener, recorders, engine, counters)
+            listener.attached(loop)
+            return loop.train(interruption)
+
+
+def crew_of(
+    config: RunConfig, limits: Limits, job: Job, learners: int
+) -> contextlib.AbstractContextManager[Crew | None]:
+    """The processes that step the environments of a run on the host, if they pay."""
+    if config.engine != "host":
+        return contextlib.nullcontext()
+    how = job.collecting
+    worlds = learners * (how.episodes or how.worlds)
+    asked, watch = limits.env_workers, job.watch or Watch()
+    return crew_for(config.env, config.env_options, worlds, asked, watch, job.note)
 
 
 def job_of(config: RunConfig) -> Job:
