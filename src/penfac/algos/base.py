@@ -71,6 +71,7 @@ def policy_weights(acting: tuple[Inputs, Actor], plan: Plan) -> PolicyWeights:
         activation=plan.activation,
         output=plan.actor_output,
         tiling=getattr(plan, "tiling", None),
+        spread=[(np.asarray(w), np.asarray(b)) for w, b in actor.spread],
     )
 
 

@@ -132,7 +132,7 @@ class Programs(NamedTuple):
         how, (state, worlds) = self.how, learners
         steps = clock.step + turn * (how.worlds * how.steps)
         noise = self._noise(state, inputs, clock.sigma, steps < how.random_steps)
-        mu = self._mu(jax.vmap(self.algo.behaviour)(state), inputs)
+        mu = self._mu(jax.vmap(self.algo.behaviour)(state), inputs, exploring=True)
         if how.episodes is None:
             return collect_steps(self.env, mu, noise, inputs.seed, worlds, how.steps)
         count = episodes_for(how, self.env)
@@ -162,9 +162,16 @@ class Programs(NamedTuple):
         width = self._sigma(state, inputs, sigma) if learned else sigma
         return Noise(self.how.exploration, width, anywhere)
 
-    def _mu(self, state: State, inputs: Inputs) -> Callable[[Array], Array]:
+    def _mu(
+        self, state: State, inputs: Inputs, exploring: bool = False
+    ) -> Callable[[Array], Array]:
+        """mu by observations, or what the law of exploration is centred at."""
+        plan = self.plan
+        if exploring and self.how.exploration.law == "squashed":
+            plan = plan._replace(actor_output="linear")
+
         def one(state, obs, numbers):
-            return self.algo.mu(state, obs, self.plan, numbers)
+            return self.algo.mu(state, obs, plan, numbers)
 
         return lambda obs: jax.vmap(one)(state, obs, inputs.numbers)
 
