@@ -75,6 +75,11 @@ def policy_weights(acting: tuple[Inputs, Actor], plan: Plan) -> PolicyWeights:
     )
 
 
+def plan_of_centre(plan: Plan, how: Exploration) -> Plan:
+    """The plan by which mu is what the law is centred at: before tanh, if it squashes."""
+    return plan._replace(actor_output="linear") if how.law == "squashed" else plan
+
+
 class Algorithm(NamedTuple):
     """An algorithm as a value; `penfac.ALGORITHMS` lists them."""
 
