@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penfac.api import DPG as DPG
     from penfac.api import NFAC as NFAC
     from penfac.api import PPO as PPO
+    from penfac.api import SAC as SAC
     from penfac.api import SPG as SPG
     from penfac.api import TD3 as TD3
     from penfac.api import PeNFAC as PeNFAC
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from penfac.policy import Policy as Policy
 
 __version__ = "0.1.0"
-_MODELS = ("PeNFAC", "NFAC", "CACLA", "CAC", "SPG", "DPG", "DDPG", "TD3", "PPO")
+_MODELS = ("PeNFAC", "NFAC", "CACLA", "CAC", "SPG", "DPG", "DDPG", "TD3", "SAC", "PPO")
 _CALLBACKS = ("CheckpointCallback", "EvalCallback", "StopTrainingOnRewardThreshold")
 _HOMES = {
     "ALGORITHMS": "algos",

@@ -20,7 +20,6 @@ ACTIVATIONS = {
     "relu": lambda x: np.maximum(x, np.float32(0)),
     "tanh": np.tanh,
 }
-OUTPUTS = ("tanh", "linear")
 INPUTS = ("mean", "std", "scale", "shift")  # of PolicyWeights: [n] each
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
@@ -101,6 +100,7 @@ class PolicyWeights(NamedTuple):
     output: str
     tiling: Tiling | None = None
     plain: bool = False  # the scale is 1 and the shift 0: they may be left out
+    spread: Any = ()  # SAC: one more last layer, whose output is log sigma
 
 
 def between(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
@@ -109,9 +109,8 @@ def between(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
     return np.minimum(x, high, out=x)
 
 
-def mean_action(weights: PolicyWeights, obs: np.ndarray) -> np.ndarray:
+def mean_action(w: PolicyWeights, obs: np.ndarray) -> np.ndarray:
     """mu(s), in [-1, 1] by tanh; the action of a linear policy is not clipped yet."""
-    w = weights
     act, ((matrix, bias), *rest) = ACTIVATIONS[w.activation], w.layers
     if w.tiling is not None:
         x = matrix[tile_indices(obs, w.tiling)].sum(axis=-2)
@@ -159,8 +158,8 @@ class ActionScale:
         out = a.astype(self.low.dtype)
         if clip:  # rounding to the space's dtype may leave the box by one unit
             between(out, self.low, self.high)
-        flat = len(self.shape) == 1
-        return out if flat else out.reshape(*action.shape[:-1], *self.shape)
+        batch = action.shape[:-1]
+        return out if len(self.shape) == 1 else out.reshape(*batch, *self.shape)
 
 
 @dataclass(frozen=True)
@@ -204,6 +203,7 @@ class Policy:
     def description(self) -> dict[str, Any]:
         """policy.json, for people; the safetensors file alone is enough."""
         w = self.weights
+        more = {"tiling": w.tiling and w.tiling._asdict(), "spread": len(w.spread)}
         return {
             "format": 1 if w.tiling is None else 2,
             "activation": w.activation,
@@ -215,11 +215,12 @@ class Policy:
             "action_low": [float(x) for x in self.actions.low],
             "action_high": [float(x) for x in self.actions.high],
             "about": self.about,
-        } | ({} if w.tiling is None else {"tiling": w.tiling._asdict()})
+        } | {name: value for name, value in more.items() if value}
 
     def _tensors(self) -> dict[str, np.ndarray]:
-        named = {name: getattr(self.weights, name) for name in INPUTS}
-        for i, (matrix, bias) in enumerate(self.weights.layers):
+        w = self.weights
+        named = {name: getattr(w, name) for name in INPUTS}
+        for i, (matrix, bias) in enumerate((*w.layers, *w.spread)):
             named |= {f"layers.{i}.w": matrix, f"layers.{i}.b": bias}
         arrays = {k: np.ascontiguousarray(v, np.float32) for k, v in named.items()}
         return arrays | {"low": self.actions.low, "high": self.actions.high}
@@ -259,21 +260,19 @@ def _restore(tensors: dict[str, np.ndarray], metadata: dict) -> Policy:
         raise PolicyFileError("is damaged (the sha256 does not match)")
     d = json.loads(signed["policy"])
     if d["format"] > FORMAT:
-        raise PolicyFileError(
-            f"has format {d['format']}; this penfac reads up to {FORMAT}"
-        )
-    if d["activation"] not in ACTIVATIONS or d["output"] not in OUTPUTS:
+        raise PolicyFileError(f"has format {d['format']}; penfac reads up to {FORMAT}")
+    if d["activation"] not in ACTIVATIONS or d["output"] not in ("tanh", "linear"):
         raise PolicyFileError("has an unknown activation or output")
     for key, array in tensors.items():
         if not np.all(np.isfinite(array)):
             raise PolicyFileError(f"{key} has a non-finite number")
     mean, std, scale, shift = (tensors[name] for name in INPUTS)
     clip = np.inf if d["clip"] is None else float(d["clip"])
-    names = [f"layers.{i}." for i in range(d["layers"])]
-    layers = [(tensors[name + "w"], tensors[name + "b"]) for name in names]
+    names = [f"layers.{i}." for i in range(d["layers"] + d.get("spread", 0))]
+    pairs = [(tensors[name + "w"], tensors[name + "b"]) for name in names]
     tiling = _tiling(d["tiling"], len(mean)) if "tiling" in d else None
-    form = (d["activation"], d["output"], tiling)
-    weights = PolicyWeights(mean, std, clip, scale, shift, layers, *form)
+    form = (d["activation"], d["output"], tiling, False, pairs[d["layers"] :])
+    weights = PolicyWeights(mean, std, clip, scale, shift, pairs[: d["layers"]], *form)
     actions = ActionScale(tensors["low"], tensors["high"], tuple(d["action_shape"]))
     if not _fits(weights, actions):
         raise PolicyFileError("the sizes of the layers do not match")
@@ -287,7 +286,8 @@ def _fits(w: PolicyWeights, actions: ActionScale) -> bool:
     chained = [matrix.shape for matrix, _ in w.layers] == list(pairwise(sizes))
     alike = all(getattr(w, name).shape == w.mean.shape for name in INPUTS)
     ends = {actions.low.shape, actions.high.shape, (math.prod(actions.shape),)}
-    return bool(w.layers) and chained and alike and ends == {(sizes[-1],)}
+    lasts = {(m.shape, b.shape) for m, b in (*w.layers[-1:], *w.spread)}
+    return len(lasts) == 1 and chained and alike and ends == {(sizes[-1],)}
 
 
 def _tiling(d: dict[str, Any], obs_dim: int) -> Tiling:

@@ -1,4 +1,4 @@
-"""PPO, DDPG and TD3 number for number against Stable-Baselines3, weights copied over."""
+"""PPO, DDPG, TD3 and SAC number for number against Stable-Baselines3, weights copied over."""
 
 from types import SimpleNamespace
 
@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from penfac.algos import ddpg, ddpg_learner, ppo, ppo_epochs
+from penfac.algos import ddpg, ddpg_learner, ppo, ppo_epochs, sac
 from penfac.algos.base import Moment
 from penfac.algos.replay import append
 from penfac.core.returns import discounts, lambda_advantages, td_errors
 from penfac.settings.ddpg import Config as DdpgConfig
 from penfac.settings.ppo import Config as PpoConfig
+from penfac.settings.sac import Config as SacConfig
 
 pytestmark = pytest.mark.slow
 th = pytest.importorskip("torch")
@@ -387,3 +388,117 @@ def test_the_target_and_the_actors_gradient(kind, spec, batch):
     value.backward()
     np.testing.assert_allclose(loss(learner.online.actor), value.item(), **close)
     same_layers(grad.layers, linears(model.actor), lambda p: p.grad, rtol=1e-4)
+
+
+# --- SAC --------------------------------------------------------------------------------
+
+SAC = {
+    "gamma": 0.97, "critic_lr": 3e-3, "actor_lr": 3e-3, "temperature_lr": 3e-3,
+    "tau": 0.05, "replay": 64, "learning_starts": 1, "batch_size": B,
+    "actor_hidden": HIDDEN, "critic_hidden": HIDDEN, "temperature_start": 0.3,
+    "steps_per_world": 5,
+}  # fmt: skip
+
+
+def sac_pair(spec, batch, **settings):
+    """Our learner with a filled replay, and SB3's with the same weights."""
+    cfg = SacConfig(**(SAC | settings))
+    plan, numbers = sac.SAC.plan(cfg, spec), sac.SAC.numbers(cfg)
+    state = sac.init(jax.random.key(0), plan, numbers)
+    # target critics of their own, else nothing tells them from the learned ones
+    target = sac.init(jax.random.key(9), plan, numbers).learner.critics
+    learner = state.learner._replace(target=target)
+    replay = append(state.replay, batch, plan.one_world)
+    fixed = cfg.temperature
+    model = sb3.SAC(
+        "MlpPolicy", Still(), learning_rate=cfg.actor_lr, gamma=cfg.gamma, tau=cfg.tau,
+        buffer_size=100, device="cpu", policy_kwargs={"net_arch": list(HIDDEN)},
+        ent_coef="auto_0.3" if fixed is None else fixed,
+        target_entropy=float(M * cfg.target_entropy) if settings else "auto",
+    )  # fmt: skip
+    # it adds 1e-6 to the slope of tanh; ours is exact without
+    model.actor.action_dist.epsilon = 0.0
+    copy_layers(learner.actor.layers, mean_layers(model))
+    copy_layers(learner.actor.spread, [model.actor.log_std])
+    for critics, theirs in (
+        (learner.critics, model.critic),
+        (learner.target, model.critic_target),
+    ):
+        for k, q in enumerate(theirs.q_networks):
+            copy_layers([(w[k], b[k]) for w, b in critics], linears(q))
+    return plan, numbers, learner, replay, sac.inputs_of(state.observed, numbers), model
+
+
+def mean_layers(model):
+    return [*linears(model.actor.latent_pi), model.actor.mu]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"temperature": 0.2}, {"target_entropy": 0.4}],
+    ids=["learned", "fixed", "another target"],
+)
+def test_gradient_steps_of_sb3s_sac(settings, spec, batch, monkeypatch):
+    """Its own train() on our samples with our noise, four times: every weight, the
+    temperature, and the losses."""
+    plan, numbers, learner, replay, inputs, model = sac_pair(spec, batch, **settings)
+    learn, said, least = jax.jit(sac.learn, static_argnums=4), quiet(model), []
+    for k in range(4):
+        key = jax.random.key(100 + k)
+        sample_key, *noise_keys = jax.random.split(key, 3)
+        rows = ddpg_learner.minibatch(replay, sample_key, plan, numbers)
+        data = theirs(rows)
+        draws = iter([tensor(jax.random.normal(key, (B, M))) for key in noise_keys])
+        monkeypatch.setattr(
+            "torch.distributions.normal._standard_normal",
+            lambda *_, draws=draws, **__: next(draws),
+        )
+        model.replay_buffer = SimpleNamespace(sample=lambda *_, data=data, **__: data)
+        model.train(gradient_steps=1, batch_size=B)
+        alpha = sac.temperature_of(learner, numbers)
+        learner, losses = learn(learner, replay, inputs, key, plan, numbers)
+        np.testing.assert_allclose(alpha, said["train/ent_coef"], rtol=1e-5)
+        np.testing.assert_allclose(losses[0], said["train/critic_loss"], rtol=1e-4)
+        np.testing.assert_allclose(losses[2], said["train/actor_loss"], rtol=1e-4)
+        least.append(np.asarray(rows.discount).min())
+    assert min(least) == 0  # a termination was among them
+    loose = {"rtol": 1e-3, "atol": 1e-5}
+    same_layers(learner.actor.layers, mean_layers(model), **loose)
+    same_layers(learner.actor.spread, [model.actor.log_std], **loose)
+    for critics, networks in (
+        (learner.critics, model.critic),
+        (learner.target, model.critic_target),
+    ):
+        for k, q in enumerate(networks.q_networks):
+            same_layers([(w[k], b[k]) for w, b in critics], linears(q), **loose)
+    if model.log_ent_coef is not None:
+        log_alpha = model.log_ent_coef.item()
+        np.testing.assert_allclose(learner.log_temperature, log_alpha, rtol=1e-4)
+        assert abs(log_alpha - np.log(0.3)) > 5e-3
+
+
+def test_likelihoods_and_the_soft_target_of_sb3(spec, batch, monkeypatch):
+    """Actions, log pi and R + gamma (min Q' - alpha log pi) on the same noise."""
+    plan, numbers, learner, replay, inputs, model = sac_pair(spec, batch)
+    rows = ddpg_learner.minibatch(replay, jax.random.key(3), plan, numbers)
+    data, key = theirs(rows), jax.random.key(4)
+    noise = tensor(jax.random.normal(key, (B, M)))
+    monkeypatch.setattr(
+        "torch.distributions.normal._standard_normal", lambda *_, **__: noise
+    )
+    action, log_pi = sac.draw(learner.actor, rows.next_obs, key, inputs, plan)
+    alpha = sac.temperature_of(learner, numbers)
+    target = sac.critic_target(learner, rows, alpha, key, inputs, plan)
+    with th.no_grad():
+        acted, log_prob = model.actor.action_log_prob(data.next_observations)
+        least, _ = th.min(
+            th.cat(model.critic_target(data.next_observations, acted), dim=1), dim=1
+        )
+        value = least - 0.3 * log_prob
+        expected = data.rewards[:, 0] + (1 - data.dones[:, 0]) * model.gamma * value
+        mode = model.actor(data.next_observations, deterministic=True)
+    np.testing.assert_allclose(action, acted.numpy(), **close)
+    np.testing.assert_allclose(log_pi, log_prob.numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(target, expected.numpy(), rtol=1e-4, atol=1e-5)
+    mu = sac.actor_mean(learner.actor, rows.next_obs, inputs, plan)
+    np.testing.assert_allclose(mu, mode.numpy(), **close)

@@ -42,6 +42,7 @@ SHORT = {
     "nfac": SMALL,
     "ddpg": NETWORKS | REPLAY,
     "td3": NETWORKS | REPLAY,
+    "sac": NETWORKS | REPLAY,
     "ppo": NETWORKS,
     **{algo: {"rounds": 10} for algo in ("cacla", "cac", "spg", "dpg")},
 }

@@ -42,14 +42,14 @@ def test_programs_are_timed_one_after_the_other():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algo", ["ddpg", "td3"])
+@pytest.mark.parametrize("algo", ["ddpg", "td3", "sac"])
 def test_both_sides_of_a_contest_take_as_many_gradient_steps(algo):
     """The first after as many steps of the environment, so the numbers stay equal."""
     pytest.importorskip("stable_baselines3")
     from penfac.bench import contest, ours, peer
 
     steps = contest.settings(algo, contest.PENDULUM)["learning_starts"] + 50
-    model = peer.same_ddpg(algo, contest.PENDULUM, 0)
+    model = peer.same_replayed(algo, contest.PENDULUM, 0)
     model.learn(steps)
     engine, counters = ours.our_engine(algo, contest.PENDULUM, 0, steps)
     ours.advance(engine, counters, steps)

@@ -291,6 +291,9 @@ SHAPING = {  # arms that differ in one of these do not share a program
     "dpg": ONLINE | {"q"},
     "ddpg": NETWORKS | WORLDS | REPLAY,
     "td3": NETWORKS | WORLDS | REPLAY,
+    "sac": (NETWORKS - {"actor_output"})
+    | WORLDS
+    | {"random_steps", "rounds", "replay", "batch_size", "critics"},
     "ppo": NETWORKS | WORLDS | {"collect", "epochs", "minibatches", "clip_action"},
     "cacla tiles": ONLINE | TILES | {"features"},
 }

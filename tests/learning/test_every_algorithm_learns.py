@@ -2,7 +2,7 @@
 reach further to one side.
 
 PeNFAC and NFAC have their own files. Here are the online algorithms, DDPG with what it can
-be asked for, TD3 and PPO. Learners of one program run together (see together.py), two
+be asked for, TD3, SAC and PPO. Learners of one program run together (see together.py), two
 seeds of each; the first test that asks for a program compiles it, which takes nearly all
 of its time. Beside every arm runs one that stands still: its step sizes are next to none,
 so what the tests ask for is nothing that a learner has from the start.
@@ -58,6 +58,7 @@ REPLAY = SMALL | {
     "critic_lr": 3e-3,
     "tau": 0.05,
 }
+SAC = REPLAY | {"temperature": 0.01}  # the entropy is worth next to nothing
 PPO = SMALL | {
     "worlds": 8,
     "steps_per_world": 16,
@@ -81,6 +82,7 @@ PROBES = [
     ),
     ({"ddpg parameters": REPLAY | {"exploration": "parameters"}}, 400),
     ({"td3": REPLAY}, 400),
+    ({"sac": SAC}, 400),
     ({"ppo": PPO}, 60),
 ]
 FEWER = {"ddpg n_step ou": (DELAY, BOTH), "ddpg parameters": (BOTH,)}
@@ -112,6 +114,13 @@ LQR_REPLAY = LINEAR | {
     "critic_lr": 3e-3,
     "tau": 0.05,
 }
+
+
+def without_output(settings: dict) -> dict:
+    """SAC's output is always a tanh."""
+    return {k: v for k, v in settings.items() if k != "actor_output"}
+
+
 LQR_PPO = LINEAR | {
     "worlds": 40,
     "steps_per_world": 50,
@@ -131,6 +140,7 @@ REGULATORS = [
     ({"dpg network": LQR_ONLINE | {"q": "network"}}, 8000),
     ({"ddpg": LQR_REPLAY}, 600),
     ({"td3": LQR_REPLAY}, 600),
+    ({"sac": without_output(LQR_REPLAY) | {"temperature": 0.003}}, 600),
     ({"ppo": LQR_PPO}, 300),
 ]  # fmt: skip
 BEST, _ = optimum(DOUBLE_INTEGRATOR)

@@ -12,8 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from penfac.algos import ALGORITHMS, ddpg, ddpg_learner, online_critics
-from penfac.algos.base import Algorithm
+from penfac.algos import (
+    ALGORITHMS,
+    ddpg,
+    ddpg_learner,
+    online,
+    online_critics,
+    sac,
+)
+from penfac.algos.base import Algorithm, plan_of_centre
 from penfac.algos.nets import mlp
 from penfac.algos.networks import running_inputs, value
 from penfac.core.noise import annealed
@@ -44,14 +51,20 @@ class Learner(NamedTuple):
     def value(self, obs) -> np.ndarray:
         """V(s), or Q(s, mu(s)) of every critic there is."""
         s, mu, (_, plan, numbers, state) = _array(obs), _array(self.mu(obs)), self
-        replays = self.algo.config is ddpg.Config
-        words = numbers.normalise_critic if replays else numbers.normalise
-        inputs = running_inputs(state.observed, words.running, numbers.obs_clip)
+        kind = self.algo.config
+        if kind is ddpg.Config:
+            normalised = numbers.normalise_critic.running
+        elif kind is online.Config:
+            normalised = numbers.normalise.running
+        else:
+            normalised = numbers.normalise_obs
+        inputs = running_inputs(state.observed, normalised, numbers.obs_clip)
         x = normalise(s, *inputs)
-        if replays:
-            critics = state.learner.online.critics
+        if kind in (ddpg.Config, sac.Config):
+            learner = state.learner
+            critics = getattr(learner, "online", learner).critics
             found = ddpg_learner.q_values(critics, s, mu, inputs, plan)
-        elif self.algo.config is not online.Config:
+        elif kind is not online.Config:
             found = value(state.networks.critic, x, plan)
         elif plan.q == "network":
             both = jnp.concatenate([x, mu], axis=-1)
@@ -107,8 +120,8 @@ def learn(
 
 def _sigmas(cfg) -> np.ndarray:
     """Exploration at the start and at the end."""
-    end = cfg.sigma if cfg.sigma_end is None else cfg.sigma_end
-    return np.float32([cfg.sigma, end])
+    end = getattr(cfg, "sigma_end", None)
+    return np.float32([cfg.sigma, cfg.sigma if end is None else end])
 
 
 # compiling takes longer than running: less of an effort is enough
@@ -129,13 +142,18 @@ def _run(name, family, plan, how, updates, each):
             state, worlds, finite = carry
             progress = k / updates
             sigma = annealed(sigmas[0], sigmas[1], progress)
-            spread = algo.sigma(state, jnp.zeros(plan.obs_dim), sigma, plan, numbers)
             random = k * how.worlds * how.steps < how.random_steps
-            noise = Noise(how.exploration, jnp.asarray(spread)[None], random[None])
             acting = algo.behaviour(state)
+            centre = plan_of_centre(plan, how.exploration)
 
             def mu(obs):
-                return algo.mu(acting, obs[0], plan, numbers)[None]
+                return algo.mu(acting, obs[0], centre, numbers)[None]
+
+            def spread(obs):
+                width = algo.sigma(state, obs[0], sigma, plan, numbers)
+                return jnp.asarray(width)[None]
+
+            noise = Noise(how.exploration, spread, random[None])
 
             worlds, batch, _ = collect_steps(
                 env, mu, noise, seed[None], worlds, how.steps

@@ -71,7 +71,13 @@ def policy_weights(acting: tuple[Inputs, Actor], plan: Plan) -> PolicyWeights:
         activation=plan.activation,
         output=plan.actor_output,
         tiling=getattr(plan, "tiling", None),
+        spread=[(np.asarray(w), np.asarray(b)) for w, b in actor.spread],
     )
+
+
+def plan_of_centre(plan: Plan, how: Exploration) -> Plan:
+    """The plan by which mu is what the law is centred at: before tanh, if it squashes."""
+    return plan._replace(actor_output="linear") if how.law == "squashed" else plan
 
 
 class Algorithm(NamedTuple):

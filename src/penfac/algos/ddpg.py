@@ -19,6 +19,7 @@ from penfac.algos.base import Algorithm, Moment
 from penfac.algos.ddpg_learner import (
     Learner,
     Networks,
+    gradient_steps,
     learn,
     minibatch,
     optimiser,
@@ -131,17 +132,13 @@ def update(
     """Store a batch, then learn from the replay."""
     replay = append(state.replay, batch, plan.one_world)
     learn_key, noise_key = jax.random.split(now.key)
-    ready = replay.total >= numbers.learning_starts
-    steps = jnp.where(ready, numbers.gradient_steps, 0)
 
-    def step(k, carry):
-        learner, sums = carry
-        key = jax.random.fold_in(learn_key, k)
-        learner, losses = learn(learner, replay, state.observed, key, plan, numbers)
-        return learner, sums + losses
+    def step(learner, key):
+        return learn(learner, replay, state.observed, key, plan, numbers)
 
-    start = (state.learner, jnp.zeros(4))
-    learner, sums = jax.lax.fori_loop(0, steps, step, start)
+    learner, sums, steps = gradient_steps(
+        step, (state.learner, jnp.zeros(4)), replay, learn_key, numbers
+    )
     critic_loss, q_mean = sums[:2] / jnp.maximum(steps, 1)
     observed = running_update(state.observed, batch.obs, batch.mask)
     new = State(learner, replay, observed, learner.online.actor, state.parameter_sigma)

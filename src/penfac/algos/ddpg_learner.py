@@ -1,5 +1,6 @@
 """One gradient step of DDPG and TD3: the critics, and the actor when it is due."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -68,6 +69,40 @@ def optimiser(lr: Scalar, numbers: Numbers) -> optax.GradientTransformation:
     return adam(lr, numbers.adam_b1, numbers.adam_b2, numbers.adam_eps)
 
 
+def gradient_steps(
+    learn: Callable[[Any, PRNGKeyArray], tuple[Any, Array]],
+    start: tuple[Any, Array],
+    replay: Replay,
+    key: PRNGKeyArray,
+    numbers: Numbers,
+) -> tuple[Any, Array, Int[Array, ""]]:
+    """The steps of an update once the replay holds enough: the learner after them, the
+    sums of what each reports, and their number."""
+    ready = replay.total >= numbers.learning_starts
+    steps = jnp.where(ready, numbers.gradient_steps, 0)
+
+    def step(k, carry):
+        learner, sums = carry
+        learner, losses = learn(learner, jax.random.fold_in(key, k))
+        return learner, sums + losses
+
+    learner, sums = jax.lax.fori_loop(0, steps, step, start)
+    return learner, sums, steps
+
+
+def descend(
+    loss: Callable[[Any], tuple[Scalar, Any]],
+    parameters: Any,
+    opt: optax.OptState,
+    lr: Scalar,
+    numbers: Numbers,
+) -> tuple[Any, optax.OptState, tuple[Scalar, Any]]:
+    """One step of Adam: the new parameters, its state, and the loss with what it adds."""
+    value, grad = jax.value_and_grad(loss, has_aux=True)(parameters)
+    change, opt = optimiser(lr, numbers).update(grad, opt)
+    return optax.apply_updates(parameters, change), opt, value
+
+
 def q_values(
     critics: Critics,
     obs: Float[Array, "*b n"],
@@ -106,12 +141,13 @@ def learn(
         error = 2 * numbers.critic_error * q_loss(q, target)
         return error + decay(critics, numbers.critic_l2, l2_rest), q
 
-    (loss, q), grad = jax.value_and_grad(critic_loss, has_aux=True)(
-        learner.online.critics
+    critics, critic_opt, (loss, q) = descend(
+        critic_loss,
+        learner.online.critics,
+        learner.critic_opt,
+        numbers.critic_lr,
+        numbers,
     )
-    step_critic = optimiser(numbers.critic_lr, numbers)
-    change, critic_opt = step_critic.update(grad, learner.critic_opt)
-    critics: Any = optax.apply_updates(learner.online.critics, change)
     learner = learner._replace(
         online=learner.online._replace(critics=critics),
         critic_opt=critic_opt,

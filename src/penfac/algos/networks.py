@@ -29,6 +29,7 @@ class Actor(NamedTuple):
     scale: Float[Array, " n"]
     shift: Float[Array, " n"]
     layers: Layers
+    spread: Any = ()  # SAC: one more last layer, whose output is log sigma
 
 
 class Inputs(NamedTuple):

@@ -90,11 +90,13 @@ def explorer_of(path: Path, policy: Policy, config: RunConfig) -> Explorer:
     cfg = config.settings
     how = ALGORITHMS[config.algo].collecting(cfg).exploration
     sigma = np.asarray(policy.about.get("sigma", cfg.sigma), float)
-    if cfg.sigma_end is not None:
+    if getattr(cfg, "sigma_end", None) is not None:
         progress = min(policy.about.get("step", 0) / config.steps, 1.0)
         sigma = np.asarray(narrowed(cfg.sigma, cfg.sigma_end, progress))
     if sigma.shape not in ((), (len(policy.actions.low),)):
         raise CorruptFile(f"{path}: the sigma of its policy has the wrong shape")
+    if (how.law == "squashed") != bool(policy.weights.spread):
+        raise CorruptFile(f"{path}: its policy explores otherwise than {config.algo}")
     return Explorer(policy.weights, how, sigma)
 
 

@@ -62,6 +62,12 @@ class TD3(Model):
     algo = "td3"
 
 
+class SAC(Model):
+    """Soft actor-critic with a learned temperature, evaluated by its mean."""
+
+    algo = "sac"
+
+
 class PPO(Model):
     """Proximal policy optimisation, evaluated by its mean."""
 
@@ -69,7 +75,8 @@ class PPO(Model):
 
 
 KINDS: dict[str, type[Model]] = {
-    kind.algo: kind for kind in (PeNFAC, NFAC, CACLA, CAC, SPG, DPG, DDPG, TD3, PPO)
+    kind.algo: kind
+    for kind in (PeNFAC, NFAC, CACLA, CAC, SPG, DPG, DDPG, TD3, SAC, PPO)
 }
 
 

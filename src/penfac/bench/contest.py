@@ -20,10 +20,16 @@ class Race(NamedTuple):
 
 
 PENDULUM = Race(
-    "Pendulum-v1", {"ppo": 20_480, "ddpg": 20_000, "td3": 20_000}, 20, seeds=30
+    "Pendulum-v1",
+    {"ppo": 20_480, "ddpg": 20_000, "td3": 20_000, "sac": 20_000},
+    20,
+    seeds=30,
 )
 HALFCHEETAH = Race(
-    "HalfCheetah-v5", {"ppo": 301_056, "ddpg": 60_000, "td3": 60_000}, 10, seeds=5
+    "HalfCheetah-v5",
+    {"ppo": 301_056, "ddpg": 60_000, "td3": 60_000, "sac": 60_000},
+    10,
+    seeds=5,
 )
 
 
@@ -42,7 +48,7 @@ def settings(algo: str, race: Race) -> dict[str, Any]:
             "normalise_obs": not small,
             "normalise_returns": not small,
         }
-    return {
+    replayed = {
         "actor_lr": 1e-3,
         "critic_lr": 1e-3,
         "replay": 100_000,
@@ -54,12 +60,16 @@ def settings(algo: str, race: Race) -> dict[str, Any]:
         "worlds": 1,
         "steps_per_world": 50,
         "gradient_steps": 50,
-        "exploration": "clipped",
-        "sigma": 0.1,
         "init": "uniform",
         "activation": "relu",
         "actor_hidden": (64, 64),
         "critic_hidden": (64, 64),
+    }
+    if algo == "sac":
+        return replayed | {"temperature_lr": 1e-3, "normalise_obs": False}
+    return replayed | {
+        "exploration": "clipped",
+        "sigma": 0.1,
         "normalise_actor": "none",
         "normalise_critic": "none",
     }

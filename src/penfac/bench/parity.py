@@ -15,7 +15,7 @@ from penfac.bench.figures import Say
 from penfac.bench.ours import our_score
 from penfac.stats import welch
 
-ALGOS = ("ppo", "ddpg", "td3")
+ALGOS = ("ppo", "ddpg", "td3", "sac")
 
 
 def run(seeds: int, quick: bool, say: Say) -> dict[str, Any]:

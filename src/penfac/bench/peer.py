@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from stable_baselines3 import DDPG, PPO, TD3
+from stable_baselines3 import DDPG, PPO, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
@@ -136,11 +136,13 @@ def same_ppo(race: Race, seed: int) -> PPO:
     )  # fmt: skip
 
 
-def same_ddpg(algo: str, race: Race, seed: int) -> DDPG | TD3:
+def same_replayed(algo: str, race: Race, seed: int) -> DDPG | TD3 | SAC:
     ours, env = settings(algo, race), gymnasium.make(race.env)
-    dimensions = int(np.prod(env.action_space.shape or ()))
-    noise = NormalActionNoise(np.zeros(dimensions), ours["sigma"] * np.ones(dimensions))
-    kind = {"ddpg": DDPG, "td3": TD3}[algo]
+    dimensions, noise = int(np.prod(env.action_space.shape or ())), None
+    if algo != "sac":  # its policy is random itself
+        widths = ours["sigma"] * np.ones(dimensions)
+        noise = NormalActionNoise(np.zeros(dimensions), widths)
+    kind = {"ddpg": DDPG, "td3": TD3, "sac": SAC}[algo]
     # it learns after more than learning_starts steps, we after exactly that many:
     # without the 1 it would start a whole collection later
     starts = ours["learning_starts"] - 1
@@ -153,10 +155,16 @@ def same_ddpg(algo: str, race: Race, seed: int) -> DDPG | TD3:
     )  # fmt: skip
 
 
+def same_learner(algo: str, race: Race, seed: int) -> PPO | DDPG | TD3 | SAC:
+    if algo == "ppo":
+        return same_ppo(race, seed)
+    return same_replayed(algo, race, seed)
+
+
 def peer_score(algo: str, race: Race, seed: int) -> float:
     """Return what Stable-Baselines3 reaches in the same number of steps."""
     torch.set_num_threads(1)
-    model = same_ppo(race, seed) if algo == "ppo" else same_ddpg(algo, race, seed)
+    model = same_learner(algo, race, seed)
     model.learn(race.steps[algo])
     training: Any = model.get_env()
     normalised = isinstance(training, VecNormalize)
@@ -173,7 +181,7 @@ def same_steps_per_second(algo: str, race: Race, steps: int) -> float:
     rates = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        model = same_ppo(race, 0) if algo == "ppo" else same_ddpg(algo, race, 0)
+        model = same_learner(algo, race, 0)
         warm = 2048 if algo == "ppo" else settings(algo, race)["learning_starts"] + 500
         model.learn(warm)
         started = time.perf_counter()

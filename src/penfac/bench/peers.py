@@ -55,7 +55,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
         return {"figures": figures}
     from penfac.bench.peer import same_steps_per_second
 
-    for algo in ("ppo", "ddpg", "td3"):
+    for algo in ("ppo", "ddpg", "td3", "sac"):
         steps = 8192 if algo == "ppo" else 2000
         repeats = 1 if quick else 3
         ours = max(our_steps_per_second(algo, 4 * steps) for _ in range(repeats))

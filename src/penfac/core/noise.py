@@ -55,6 +55,19 @@ def gaussian(
     return mu + sigma * special.ndtri(uniform)
 
 
+def squashed_gaussian(
+    mu: Actions,
+    sigma: Sigma,
+    uniform: Actions,
+    special: ModuleType = jax.scipy.special,
+) -> Actions:
+    """tanh of a sample of N(mu, sigma^2), where mu is not squashed yet  (SAC).
+
+    tanh(x) = 2 / (1 + exp(-2x)) - 1, the logistic function that both modules have.
+    """
+    return 2 * special.expit(2 * gaussian(mu, sigma, uniform, special)) - 1
+
+
 def nothing(
     mu: Actions,
     sigma: Sigma,
@@ -69,6 +82,7 @@ EXPLORATION_LAWS = {
     "truncated": truncated_gaussian,
     "clipped": clipped_gaussian,
     "gaussian": gaussian,
+    "squashed": squashed_gaussian,
     "none": nothing,
 }
 

@@ -14,7 +14,9 @@ Rows = Float[Array, " N"]
 
 
 def log_likelihood(
-    action: Float[Array, "*b m"], mean: Float[Array, "*b m"], sigma: Float[Array, " m"]
+    action: Float[Array, "*b m"],
+    mean: Float[Array, "*b m"],
+    sigma: Float[Array, "*#b m"],
 ) -> Float[Array, " *b"]:
     """log N(a; mu(s), sigma^2), the dimensions independent."""
     z = (action - mean) / sigma

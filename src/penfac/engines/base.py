@@ -73,7 +73,8 @@ class Job(NamedTuple):
     def sigma(self, step: int) -> float:
         """The width of exploration at this point of the run."""
         cfg = self.cfg
-        return float(narrowed(cfg.sigma, cfg.sigma_end, self.progress(step)))
+        end = getattr(cfg, "sigma_end", None)
+        return float(narrowed(cfg.sigma, end, self.progress(step)))
 
     def policy(
         self, weights: PolicyWeights, state: Any, plan: Any, numbers: Any,
@@ -81,7 +82,7 @@ class Job(NamedTuple):
     ) -> Policy:  # fmt: skip
         """mu to be deployed, with the learned width of exploration if there is one."""
         about: dict[str, Any] = {}
-        if self.algo.learns_sigma:  # no config tells it
+        if self.algo.learns_sigma and not weights.spread:  # nothing else tells it
             obs = jax.numpy.zeros(plan.obs_dim)
             sigma = self.algo.sigma(state, obs, self.cfg.sigma, plan, numbers)
             about["sigma"] = np.asarray(sigma, float).tolist()

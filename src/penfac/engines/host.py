@@ -42,7 +42,7 @@ from penfac.policy import Policy, PolicyWeights
 from penfac.randomness import Stream, generator
 from penfac.rollout.episodes import Played
 from penfac.rollout.evaluate import Candidate, Evaluator, action_chooser
-from penfac.rollout.explorer import Explorer, Sigma, sigma_at
+from penfac.rollout.explorer import Explorer, Sigma
 from penfac.rollout.host import Collected, HostWorlds, RunningWorlds
 from penfac.rollout.lockstep import Player, play_together
 from penfac.rollout.padding import pad
@@ -128,12 +128,8 @@ class HostEngine:
 
     def _collect(self, i: int, turn: Turn) -> Player[Collected]:
         player, step = self.players[i], turn.counters.step
-        act = Explorer(
-            self._weights(turn.learner, exploring=True),
-            self.how.exploration,
-            self._sigma(turn.learner, step),
-            anywhere=step + turn.steps < self.how.random_steps,
-        )
+        act = self._explorer(turn.learner, step, exploring=True)
+        act = act._replace(anywhere=step + turn.steps < self.how.random_steps)
         if self.how.episodes is None:
             return player.collect_steps(act, turn.episode, self.how.steps)
         return player.collect_episodes(
@@ -151,11 +147,16 @@ class HostEngine:
         )
         return policy_weights(unpack_on_host(actor), self.plan)
 
+    def _explorer(self, learner: PackedLearner, step: int, exploring=False) -> Explorer:
+        """The policy with exploration around it, or the one that explores."""
+        weights, sigma = self._weights(learner, exploring), self._sigma(learner, step)
+        return Explorer(weights, self.how.exploration, sigma)
+
     def _sigma(self, learner: PackedLearner, step: int) -> Sigma:
         """The width of exploration: the config's, or what the learner has learned."""
         algo, configured = self.job.algo, self.job.sigma(step)
-        if not algo.learns_sigma:
-            return configured
+        if not algo.learns_sigma or self.how.exploration.law == "squashed":
+            return configured  # or the weights tell it
         state = learner.state
 
         def at(obs: np.ndarray) -> np.ndarray:
@@ -216,10 +217,9 @@ class HostEngine:
         self.learners[i] = turn.learner
         if self.running[i] is not None:
             self.running[i] = self.players[i].snapshot()
-        sigma = self._sigma(turn.learner, turn.counters.step)
-        zeros = np.zeros((1, self.spec.obs_dim), np.float32)
-        mean = float(np.mean(sigma_at(sigma, zeros)))
-        return turn.progress(mean, self.players[i].faults)
+        explorer = self._explorer(turn.learner, turn.counters.step)
+        _, sigma = explorer.around(np.zeros((1, self.spec.obs_dim), np.float32))
+        return turn.progress(float(np.mean(sigma)), self.players[i].faults)
 
     # --- evaluation ---------------------------------------------------------------------
 
@@ -250,8 +250,7 @@ class HostEngine:
     def _candidate(self, i: int, counters: Counters, k: int, fixed: bool) -> Candidate:
         """Learner i in its mode number k."""
         learner, mode = self.learners[i], self.job.algo.modes[k]
-        sigma = self._sigma(learner, counters.step)
-        act = Explorer(self._weights(learner), self.how.exploration, sigma)
+        act = self._explorer(learner, counters.step)
         counted = (counters.evaluations, k)
         noise = generator(self.seeds[i], Stream.EVAL_NOISE, *counted)
         which = 0 if fixed else counters.evaluations

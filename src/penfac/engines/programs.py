@@ -12,7 +12,14 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
-from penfac.algos.base import Algorithm, Collecting, Numbers, Plan, State
+from penfac.algos.base import (
+    Algorithm,
+    Collecting,
+    Numbers,
+    Plan,
+    State,
+    plan_of_centre,
+)
 from penfac.engines.base import join_replay, moment, split_replay
 from penfac.envs.base import JaxEnv
 from penfac.machine import runs_on_accelerator
@@ -132,7 +139,7 @@ class Programs(NamedTuple):
         how, (state, worlds) = self.how, learners
         steps = clock.step + turn * (how.worlds * how.steps)
         noise = self._noise(state, inputs, clock.sigma, steps < how.random_steps)
-        mu = self._mu(jax.vmap(self.algo.behaviour)(state), inputs)
+        mu = self._mu(jax.vmap(self.algo.behaviour)(state), inputs, exploring=True)
         if how.episodes is None:
             return collect_steps(self.env, mu, noise, inputs.seed, worlds, how.steps)
         count = episodes_for(how, self.env)
@@ -162,9 +169,16 @@ class Programs(NamedTuple):
         width = self._sigma(state, inputs, sigma) if learned else sigma
         return Noise(self.how.exploration, width, anywhere)
 
-    def _mu(self, state: State, inputs: Inputs) -> Callable[[Array], Array]:
+    def _mu(
+        self, state: State, inputs: Inputs, exploring: bool = False
+    ) -> Callable[[Array], Array]:
+        """mu by observations, or what the law of exploration is centred at."""
+        plan = self.plan
+        if exploring:
+            plan = plan_of_centre(plan, self.how.exploration)
+
         def one(state, obs, numbers):
-            return self.algo.mu(state, obs, self.plan, numbers)
+            return self.algo.mu(state, obs, plan, numbers)
 
         return lambda obs: jax.vmap(one)(state, obs, inputs.numbers)
 
@@ -182,13 +196,14 @@ class Programs(NamedTuple):
     ):
         """Episodes of each active learner; `evaluation` names the initial states, `drawn`
         the noise of a mode that samples."""
-        seeds, mean = inputs.seed, self._mu(state, inputs)
+        seeds, sampled = inputs.seed, mode != "mean"
+        mean = self._mu(state, inputs, exploring=sampled)
         never = jnp.zeros(len(seeds), bool)
         noise = self._noise(state, inputs, sigma, never)
-        samples = 1 if mode == "mean" else MODES[mode]
+        samples = MODES[mode] if sampled else 1
 
         def act(obs, _, t):
-            if mode == "mean":
+            if not sampled:
                 return mean(obs)
             mu, number = mean(obs), jnp.broadcast_to(t, obs.shape[:2])
             which = jnp.broadcast_to(drawn[:, None], number.shape)
@@ -197,7 +212,7 @@ class Programs(NamedTuple):
             return mean_of_samples(mu, noise.at(obs), samples, name)
 
         # the mean is clipped to the bounds, as when it is deployed
-        clip = self.how.exploration.clip or mode == "mean"
+        clip = self.how.exploration.clip or not sampled
         where = (Stream.EVAL_RESET, evaluation, active)
         return play_episodes(self.env, act, seeds, *where, episodes, clip)
 

@@ -12,7 +12,7 @@ from penfac.errors import PenfacError
 from penfac.policy import PolicyWeights, mean_action
 from penfac.randomness import Stream, env_seed
 from penfac.rollout.episodes import Played, play_episodes
-from penfac.rollout.explorer import Explorer, sigma_at
+from penfac.rollout.explorer import Explorer
 from penfac.rollout.lockstep import Player, play_together
 
 Act = Callable[[np.ndarray, int], np.ndarray]  # (observations, step number) -> actions
@@ -48,10 +48,9 @@ def action_chooser(mode: str, act: Explorer, noise: np.random.Generator) -> Act:
     law = Exploration("clipped") if correlated else how
 
     def choose(obs, t):
-        sigma = np.asarray(sigma_at(act.sigma, obs))
+        mu, sigma = act.around(obs)
         if correlated:
             sigma = stationary_sigma(sigma, how.theta, how.dt)
-        mu = mean_action(act.weights, obs).astype(np.float64)
         uniform = noise.random((samples, *mu.shape))
         means, drift = np.broadcast_to(mu, uniform.shape), np.zeros(uniform.shape)
         actions, _ = explore(law, means, sigma, uniform, drift, scipy.special)

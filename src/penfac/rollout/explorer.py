@@ -8,6 +8,7 @@ import numpy as np
 import scipy.special
 
 from penfac.core.noise import Exploration, anywhere, explore
+from penfac.core.sac import LOG_SIGMA
 from penfac.errors import Divergence
 from penfac.policy import PolicyWeights, mean_action
 
@@ -33,10 +34,28 @@ class Explorer(NamedTuple):
         """The action, and the drift of temporally correlated noise after it."""
         if self.anywhere:
             return anywhere(uniform).astype(np.float32), drift
-        mu = mean_action(self.weights, obs).astype(np.float64)
-        sigma = sigma_at(self.sigma, obs)
+        mu, sigma = self.around(obs)
         action, drift = explore(self.how, mu, sigma, uniform, drift, scipy.special)
         return action.astype(np.float32), drift
+
+    def around(self, obs: np.ndarray) -> tuple[np.ndarray, float | np.ndarray]:
+        """What the law is centred at, and how wide it is there."""
+        if self.weights.spread:
+            return gaussian_of(self.weights, obs)
+        mu = mean_action(self.weights, obs).astype(np.float64)
+        return mu, sigma_at(self.sigma, obs)
+
+
+def gaussian_of(
+    weights: PolicyWeights, obs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """m(s) and sigma(s) of a squashed Gaussian policy: both last layers in one."""
+    *hidden, (matrix, bias) = weights.layers
+    [(spread, log_sigma)] = weights.spread
+    both = np.concatenate([matrix, spread], 1), np.concatenate([bias, log_sigma])
+    linear = weights._replace(layers=[*hidden, both], output="linear")
+    mean, log_sigma = np.split(mean_action(linear, obs).astype(np.float64), 2, axis=-1)
+    return mean, np.exp(np.clip(log_sigma, *LOG_SIGMA))
 
 
 def finite_sum(*arrays: np.ndarray) -> bool:

@@ -10,6 +10,20 @@ if TYPE_CHECKING:
     from penfac.types import EnvSpec
 
 
+def check_replay(cfg: Any, running: bool = True) -> None:
+    """Refuse a replay that cannot hold what is collected or what learning waits for."""
+    if running and cfg.replay < cfg.worlds * cfg.steps_per_world:
+        raise ConfigError(
+            f"replay = {cfg.replay}: must be at least the {cfg.worlds} worlds x "
+            f"{cfg.steps_per_world} steps of an update"
+        )
+    if cfg.replay < cfg.learning_starts:
+        raise ConfigError(
+            f"replay = {cfg.replay}: must be at least learning_starts = "
+            f"{cfg.learning_starts}"
+        )
+
+
 @dataclass(frozen=True)
 class Config(Settings):
     """The defaults are the preset `tuned`; D numbers are in docs/deviations.md."""
@@ -121,16 +135,7 @@ class Config(Settings):
 
     def check_together(self) -> None:
         """Refuse settings that do not go together."""
-        if self.collect == "steps" and self.replay < self.worlds * self.steps_per_world:
-            raise ConfigError(
-                f"replay = {self.replay}: must be at least the {self.worlds} worlds x "
-                f"{self.steps_per_world} steps of an update"
-            )
-        if self.replay < self.learning_starts:
-            raise ConfigError(
-                f"replay = {self.replay}: must be at least learning_starts = "
-                f"{self.learning_starts}"
-            )
+        check_replay(self, running=self.collect == "steps")
         if self.ou_theta * self.ou_dt >= 2:
             raise ConfigError(
                 f"ou_theta = {self.ou_theta}: times ou_dt = {self.ou_dt} it must be below "
