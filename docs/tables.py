@@ -17,6 +17,7 @@ PAGES = {  # page -> the algorithm whose settings it explains
     "online.md": "cacla",
     "ddpg.md": "ddpg",
     "td3.md": "td3",
+    "sac.md": "sac",
     "ppo.md": "ppo",
 }
 

@@ -224,6 +224,7 @@ TAGS = {
     "train_length": ("rollout/ep_len_mean",),
     "sigma": ("train/std",),
     "distance": ("train/policy_distance",),
+    "temperature": ("train/ent_coef",),
     "positive_fraction": ("train/positive_advantage_fraction",),
     "episode": (),
     "batch_steps": (),
