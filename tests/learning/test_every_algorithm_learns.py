@@ -114,13 +114,11 @@ LQR_REPLAY = LINEAR | {
     "critic_lr": 3e-3,
     "tau": 0.05,
 }
-
-
-def without_output(settings: dict) -> dict:
-    """SAC's output is always a tanh."""
-    return {k: v for k, v in settings.items() if k != "actor_output"}
-
-
+# its output is always a tanh
+LQR_SAC = {k: v for k, v in LQR_REPLAY.items() if k != "actor_output"} | {
+    "temperature": 0.01,
+    "actor_lr": 5e-5,
+}
 LQR_PPO = LINEAR | {
     "worlds": 40,
     "steps_per_world": 50,
@@ -140,7 +138,7 @@ REGULATORS = [
     ({"dpg network": LQR_ONLINE | {"q": "network"}}, 8000),
     ({"ddpg": LQR_REPLAY}, 600),
     ({"td3": LQR_REPLAY}, 600),
-    ({"sac": without_output(LQR_REPLAY) | {"temperature": 0.003}}, 600),
+    ({"sac": LQR_SAC}, 1200),
     ({"ppo": LQR_PPO}, 300),
 ]  # fmt: skip
 BEST, _ = optimum(DOUBLE_INTEGRATOR)

@@ -14,11 +14,8 @@ import numpy as np
 
 from penfac.algos import (
     ALGORITHMS,
-    ddpg,
     ddpg_learner,
-    online,
     online_critics,
-    sac,
 )
 from penfac.algos.base import Algorithm, plan_of_centre
 from penfac.algos.nets import mlp
@@ -32,6 +29,7 @@ from penfac.randomness import Stream
 from penfac.rollout.device import collect_steps, start_worlds
 from penfac.rollout.device_step import Noise
 from penfac.settings.configs import check
+from penfac.settings.registry import config_class
 
 Which = Any  # the number of an environment, traced inside the program
 Family = Callable[[Which], JaxEnv]
@@ -52,19 +50,19 @@ class Learner(NamedTuple):
         """V(s), or Q(s, mu(s)) of every critic there is."""
         s, mu, (_, plan, numbers, state) = _array(obs), _array(self.mu(obs)), self
         kind = self.algo.config
-        if kind is ddpg.Config:
+        if kind is config_class("ddpg"):
             normalised = numbers.normalise_critic.running
-        elif kind is online.Config:
+        elif kind is config_class("cacla"):
             normalised = numbers.normalise.running
         else:
             normalised = numbers.normalise_obs
         inputs = running_inputs(state.observed, normalised, numbers.obs_clip)
         x = normalise(s, *inputs)
-        if kind in (ddpg.Config, sac.Config):
+        if hasattr(state, "replay"):
             learner = state.learner
             critics = getattr(learner, "online", learner).critics
             found = ddpg_learner.q_values(critics, s, mu, inputs, plan)
-        elif kind is not online.Config:
+        elif kind is not config_class("cacla"):
             found = value(state.networks.critic, x, plan)
         elif plan.q == "network":
             both = jnp.concatenate([x, mu], axis=-1)
