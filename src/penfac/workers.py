@@ -7,11 +7,9 @@ import contextlib
 import ctypes
 import multiprocessing
 import os
-import platform
 import signal
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import wait
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from penfac.machine import usable_cores
@@ -104,7 +102,6 @@ def _serve(core: int, pipe: Any) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None and os.getppid() != parent.pid:
         raise SystemExit(128 + signal.SIGTERM)  # it was killed during our start
-    share_programs()
     while True:
         try:
             task = pipe.recv()
@@ -113,12 +110,3 @@ def _serve(core: int, pipe: Any) -> None:
         code = task.work(*task.arguments)
         with contextlib.suppress(OSError):
             pipe.send(code)
-
-
-def share_programs() -> None:
-    """Share compiled programs between the processes; call it before JAX is imported."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    # compiled code depends on the processor
-    cache = Path(home) / "penfac" / f"xla-{platform.node()}"
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")

@@ -20,7 +20,7 @@ from penfac.training.interruption import StopRequested
 from penfac.training.limits import Limits
 from penfac.training.listener import Listener
 from penfac.training.trial import train_run, train_silently
-from penfac.workers import Task, run_tasks, share_programs
+from penfac.workers import Task, run_tasks
 
 LOST = 128  # exit codes from here on: a signal ended the process
 RETRIES = 2  # of a run whose process was lost
@@ -99,7 +99,7 @@ def run_on_ray(
     ours = not ray.is_initialized()
     if ours:
         connect(address)
-    work = ray.remote(num_cpus=1, max_retries=RETRIES)(train_on_ray)
+    work = ray.remote(num_cpus=1, max_retries=RETRIES)(train_silently)
     pending = {}
     try:
         for unit in units:
@@ -121,11 +121,6 @@ def run_on_ray(
             ray.wait(list(pending), num_returns=len(pending), timeout=30)
         if ours:
             ray.shutdown()
-
-
-def train_on_ray(run: Run, limits: Limits) -> int:
-    share_programs()
-    return train_silently(run, limits)
 
 
 # --- groups of runs as programs ------------------------------------------------------------

@@ -1,11 +1,16 @@
 """What a run tells while it trains."""
 
-from pathlib import Path
+from __future__ import annotations  # or the names of engines would import JAX
 
-from penfac.engines.base import Counters, Progress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from penfac.runs.config import RunConfig
 from penfac.runs.evaluations import Evaluation
 from penfac.runs.learners import Learner
+
+if TYPE_CHECKING:
+    from penfac.engines.base import Counters, Progress
 
 
 class Listener:
