@@ -72,6 +72,7 @@ def test_a_run_has_the_same_bits_with_kept_programs_and_without(tmp_path):
     for name in [name for name in env if name.startswith("JAX_")]:
         del env[name]
     there = tmp_path / "programs"
+    before: list[Path] = []
     for name, cache in (("none", ""), ("cold", there), ("warm", there)):
         env["PENFAC_CACHE"] = str(cache)
         done = command_alone(*train, "--name", name, cwd=tmp_path, env=env)
