@@ -48,6 +48,12 @@ def say(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def greet(text: str) -> None:
+    """Tell whoever waits at a terminal what begins: libraries load for a second or two."""
+    if sys.stdout.isatty():
+        say(text)
+
+
 def engine(config: RunConfig) -> str:
     """Say which engine learns, and on which kind of device."""
     if config.engine == "host":

@@ -6,13 +6,11 @@ The result of a task is its run folder; its process returns only an exit code.
 import contextlib
 import multiprocessing
 import os
-import platform
 import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from multiprocessing.connection import wait
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from penfac.machine import usable_cores
@@ -132,7 +130,6 @@ def _serve(core: int, pipe: Any) -> None:
         os.setpgrp()  # Ctrl-C reaches the parent process, which then stops this one
     keep_streams()
     threading.Thread(target=leave_with_parent, daemon=True).start()
-    share_programs()
     while True:
         try:
             task = pipe.recv()
@@ -152,12 +149,3 @@ def leave_with_parent() -> None:
     while parent is not None and os.getppid() == parent.pid:
         time.sleep(PARENT_EVERY)
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def share_programs() -> None:
-    """Share compiled programs between the processes; call it before JAX is imported."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    # compiled code depends on the processor
-    cache = Path(home) / "penfac" / f"xla-{platform.node()}"
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")

@@ -22,7 +22,6 @@ from pathlib import Path
 import jax.stages
 import matplotlib.backends.backend_agg
 import matplotlib.figure
-import tensorboardX.record_writer
 
 import penfac.cli
 import penfac.terminal
@@ -36,7 +35,6 @@ from penfac.runs import folder as runs
 IMPORTED = (
     matplotlib.backends.backend_agg,
     matplotlib.figure,
-    tensorboardX.record_writer,
 )
 PHASES = {
     "compile": (jax.stages.Lowered, "compile"),

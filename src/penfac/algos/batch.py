@@ -83,8 +83,6 @@ def passed(step, carry, rows, mask, key: PRNGKeyArray, minibatches: int):
         return step(carry, rows)
     rows = padded(rows, minibatches)
     parts = dealt(key, padded(mask, minibatches), minibatches)
-
-    def next_step(carry, part):
-        return step(carry, jax.tree.map(lambda x: x[part], rows)), None
-
-    return jax.lax.scan(next_step, carry, parts)[0]
+    # all at once: to gather the rows of every step by itself takes a tenth of an update
+    shuffled = jax.tree.map(lambda x: x[parts], rows)
+    return jax.lax.scan(lambda c, x: (step(c, x), None), carry, shuffled)[0]

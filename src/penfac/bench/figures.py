@@ -12,6 +12,6 @@ class Figures(list[dict[str, str]]):
         super().__init__()
         self.say = say
 
-    def add(self, figure: str, measured: str, aim: str) -> None:
+    def add(self, figure: str, measured: str, aim: str = "") -> None:
         self.append({"figure": figure, "measured": measured, "aim": aim})
-        self.say(f"{figure}: {measured} (aim: {aim})")
+        self.say(f"{figure}: {measured}" + (f" (aim: {aim})" if aim else ""))

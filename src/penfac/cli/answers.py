@@ -9,7 +9,6 @@ from rich.table import Table
 
 from penfac.runs.learners import Learner
 from penfac.search.rungs import SearchOutcome
-from penfac.stats import welch
 from penfac.terminal import console, say
 from penfac.training.limits import Outcome
 
@@ -96,6 +95,8 @@ def print_arms(returns: dict[str | None, list[float]]) -> None:
     for arm, means in returns.items():
         line = f"  {arm}: {mean_and_spread(means)} ({len(means)} seeds)"
         if arm != first and min(len(means), len(returns[first])) > 1:
+            from penfac.stats import welch  # scipy's statistics load for long
+
             d = welch(means, returns[first])
             line += f", {d.difference:+.1f} [{d.low:+.1f}, {d.high:+.1f}] to {first}"
         say(line)

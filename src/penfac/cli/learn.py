@@ -93,6 +93,12 @@ class SearchEvaluation(Evaluation):
     eval_episodes: EvalEpisodes = "5"
 
 
+def greet(text: str) -> None:
+    from penfac import terminal
+
+    terminal.greet(text)
+
+
 @command(
     app,
     group="Learn",
@@ -124,6 +130,8 @@ def train(
     The run folder holds the policy, its learning curve and checkpoints. Ctrl-C saves
     and stops; `penfac resume` continues.
     """
+    if not json_:
+        greet(f"starting {learners.algo} on {learners.env}")
     from penfac.cli import answers
     from penfac.training import trial, unpack
     from penfac.training.request import Request
@@ -194,6 +202,8 @@ def resume(
     json_: Json = False,
 ) -> int:
     """Continue a run exactly where it stopped."""
+    if not json_:
+        greet(f"loading {run}")
     from penfac.cli import answers
     from penfac.search import halving
     from penfac.training import bundle, trial, unpack

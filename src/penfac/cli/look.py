@@ -4,6 +4,7 @@ import importlib
 from pathlib import Path
 from typing import Annotated, Any
 
+from penfac.cli import arguments
 from penfac.cli.app import app, command, reply
 from penfac.cli.arguments import picture_size, positive, whole
 from penfac.cli.groups import argument, flag, option
@@ -11,7 +12,8 @@ from penfac.cli.options import Best, Json, PolicySeed, Runs, Trust
 from penfac.errors import ConfigError
 
 BENCHES = (
-    "cpu", "engines", "peers", "parity", "device", "programs", "studies", "policy",
+    "cpu", "mine", "engines", "peers", "parity", "device", "programs", "studies",
+    "policy",
 )  # fmt: skip
 
 
@@ -124,7 +126,11 @@ def play(
     return reply(json_, lambda: play_runs(runs, wish), answers.print_played)
 
 
-@command(app, group="Look", examples="penfac bench cpu --quick\npenfac bench peers")
+@command(
+    app,
+    group="Look",
+    examples="penfac bench cpu --quick\npenfac bench mine --env HalfCheetah-v5",
+)
 def bench(
     what: Annotated[
         str, argument("WHAT", f"{', '.join(BENCHES[:-1])} or {BENCHES[-1]}.")
@@ -132,6 +138,11 @@ def bench(
     seeds: Annotated[
         int | None, option("N", "Number of seeds.  [default: cpu 3, parity 30]")
     ] = None,
+    env: Annotated[str | None, option("ID", "Task to measure (mine).")] = None,
+    algo: Annotated[str, option("NAME", "Algorithm that learns it (mine).")] = "penfac",
+    env_workers: Annotated[
+        str, option("N", "Processes that step the environments, or auto (mine).")
+    ] = "auto",
     quick: Annotated[bool, flag("Leave out the long comparisons.")] = False,
     picture: Annotated[
         Path | None, option("FILE", "Write the cost of an update as .png (programs).")
@@ -140,12 +151,16 @@ def bench(
 ) -> int:
     """Measure speed and memory.
 
-    Every figure is a ratio of two measurements made in this one run.
+    Every figure is a ratio of two measurements made in this one run. `mine` tells where
+    the time of a run on your own task goes.
     """
     from penfac import terminal
     from penfac.cli import answers
 
-    options = bench_options(what, seeds, picture)
+    if what == "mine":
+        options = task_options(env, algo, env_workers)
+    else:
+        options = bench_options(what, seeds, picture)
     module = importlib.import_module(f"penfac.bench.{what}")
 
     def work() -> dict[str, Any]:
@@ -155,6 +170,13 @@ def bench(
         return report
 
     return reply(json_, work, lambda report: answers.print_bench(report, what))
+
+
+def task_options(env: str | None, algo: str, workers: str) -> dict[str, Any]:
+    """Check the options of the benchmark of a user's task."""
+    if env is None:
+        raise ConfigError("bench mine: needs the task to measure; add --env ID")
+    return {"env": env, "algo": algo, "env_workers": arguments.env_workers(workers)}
 
 
 def bench_options(what: str, seeds: int | None, picture: Path | None) -> dict[str, int]:

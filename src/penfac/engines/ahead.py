@@ -6,14 +6,8 @@ the first call finds it.
 """
 
 import contextlib
-import os
 import threading
-from pathlib import Path
 from typing import Any
-
-import jax
-
-from penfac.machine import runs_on_accelerator
 
 
 class Ahead:
@@ -36,17 +30,3 @@ class Ahead:
         """Wait for this program, if a thread compiles it."""
         if name in self.threads:
             self.threads.pop(name).join()
-
-
-def programs_are_kept() -> bool:
-    """Whether compiled programs are kept where other threads and processes find them."""
-    return bool(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def keep_programs() -> None:
-    """On an accelerator, keep compiled programs for the next process: compiling takes a
-    minute there."""
-    if not runs_on_accelerator() or programs_are_kept():
-        return
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    jax.config.update("jax_compilation_cache_dir", str(Path(home) / "penfac" / "xla"))

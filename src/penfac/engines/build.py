@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penfac.engines.base import Engine, Job
+from penfac.engines.kept import keep_programs
 from penfac.engines.several import Several
 
 
@@ -35,6 +36,7 @@ def build_engine(
 def build_one(
     job: Job, kind: str, seeds: list[int], configs: list[Any], at_once: int | None
 ) -> Engine:
+    keep_programs()
     if kind == "device":
         from penfac.engines.device import DeviceEngine
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from penfac.engines.ahead import Ahead, keep_programs, programs_are_kept
+from penfac.engines.ahead import Ahead
 from penfac.engines.base import (
     Arrays,
     Counters,
@@ -35,6 +35,7 @@ from penfac.engines.compiled import (
     learner_sharding,
 )
 from penfac.engines.groups import LearnerGroup
+from penfac.engines.kept import programs_are_kept
 from penfac.engines.plans import environment, one_plan
 from penfac.engines.programs import Clock, Programs, TurnResult
 from penfac.errors import EnvironmentFault, PenfacError
@@ -60,7 +61,6 @@ class DeviceEngine:
         devices: Sequence[Any] | None = None,
         compiled: Compiled | None = None,
     ):
-        keep_programs()
         self.job, self.env = job, environment(job)
         configs = configs or [job.cfg] * len(seeds)
         self.jobs = [job._replace(cfg=cfg) for cfg in configs]

@@ -7,6 +7,7 @@ eight single runs.
 import time
 from collections.abc import Iterator
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import jax
@@ -35,7 +36,7 @@ from penfac.engines.packing import (
     unpack,
     unpack_on_host,
 )
-from penfac.engines.turns import PackedLearner, Turn, pack_actor
+from penfac.engines.turns import PackedLearner, Turn, learn_all, pack_actor
 from penfac.envs.worlds import Worlds, open_worlds
 from penfac.errors import Divergence, EnvironmentFault, PenfacError
 from penfac.policy import Policy, PolicyWeights
@@ -79,6 +80,7 @@ class HostEngine:
         # the running worlds of each learner as they were at the end of its last turn
         self.running = [p.snapshot() if running else None for p in self.players]
         self.compiled = {} if compiled is None else compiled  # by length of a batch
+        self.compiling = Lock()
 
     @cached_property
     def packed_numbers(self) -> Packed:
@@ -117,14 +119,11 @@ class HostEngine:
         share = len(turns)
         collect = (time.perf_counter() - started) / share
         env = (self.worlds.seconds - before) / share
-        for i, batch in batches.items():
+        for i in batches:
             turns[i].seconds["collect"] += collect
             turns[i].seconds["env"] += env
-            try:
-                self._learn(i, turns[i], batch)
-            except PenfacError as error:
-                failed.append((i, error))
-        return failed
+        learn = lambda i: self._learn(i, turns[i], batches[i])  # noqa: E731
+        return failed + learn_all(learn, list(batches))
 
     def _collect(self, i: int, turn: Turn) -> Player[Collected]:
         player, step = self.players[i], turn.counters.step
@@ -202,13 +201,14 @@ class HostEngine:
 
         learner = turn.learner
         args = (learner.rows, learner.rest, batch, when, self.packed_numbers)
-        if length not in self.compiled:
-            started = time.perf_counter()
-            program = jax.jit(update, donate_argnums=0)
-            self.compiled[length] = program.lower(*args).compile()
-            seconds = time.perf_counter() - started
-            text = f"compiled the update of {length} steps in {seconds:.1f} s"
-            self.job.note(text + self.job.settled_text(self.spec))
+        with self.compiling:  # once
+            if length not in self.compiled:
+                started = time.perf_counter()
+                program = jax.jit(update, donate_argnums=0)
+                self.compiled[length] = program.lower(*args).compile()
+                seconds = time.perf_counter() - started
+                text = f"compiled the update of {length} steps in {seconds:.1f} s"
+                self.job.note(text + self.job.settled_text(self.spec))
         rows, rest, metrics = self.compiled[length](*args)
         return PackedLearner(rows, rest), unpack_on_host(metrics)
 

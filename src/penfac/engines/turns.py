@@ -1,5 +1,7 @@
 """A learner of the host engine, between two updates and during a turn."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -15,6 +17,8 @@ from penfac.engines.packing import (
     unpack,
     unpack_on_host,
 )
+from penfac.errors import PenfacError
+from penfac.machine import usable_cores
 from penfac.types import EpisodeStats
 
 
@@ -42,6 +46,26 @@ def pack_actor(
 ) -> Packed:
     """Everything that mu needs: the actor's weights, or those of the actor that explores."""
     return pack(acting(behaviour(unpack(rest)), plan, unpack(numbers)))
+
+
+def learn_all(
+    learn: Callable[[int], None], learners: list[int]
+) -> list[tuple[int, PenfacError]]:
+    """Let learners learn, as many at the same time as there are cores: none sees another.
+    Returns the errors of those that failed."""
+
+    def attempt(i: int) -> PenfacError | None:
+        try:
+            return learn(i)
+        except PenfacError as error:
+            return error
+
+    if len(learners) < 2:
+        errors = [attempt(i) for i in learners]
+    else:
+        with ThreadPoolExecutor(len(usable_cores())) as threads:
+            errors = list(threads.map(attempt, learners))
+    return [(i, e) for i, e in zip(learners, errors, strict=True) if e is not None]
 
 
 @dataclass

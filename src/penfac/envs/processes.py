@@ -5,6 +5,7 @@ the world that it stepped is broken, its other worlds are brought back by their 
 actions. So no number of a run depends on how many processes there are.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -113,7 +114,7 @@ class ProcessWorlds:
         self.lost.discard(w)
 
     def step(self, rows: np.ndarray, actions: np.ndarray) -> Stepped:
-        n, home = len(rows), rows % len(self.crew)
+        n, home, entered = len(rows), rows % len(self.crew), time.monotonic()
         got = Stepped(
             np.zeros((n, self.obs_dim), np.float32), np.zeros(n), np.zeros(n, bool),
             np.zeros(n, bool), {}, {},
@@ -125,6 +126,7 @@ class ProcessWorlds:
             if i not in got.faults:
                 self.past[w][1].append(actions[i, ...])
         self.obs[rows] = got.obs
+        self.seconds += time.monotonic() - entered
         return got._replace(faults=dict(sorted(got.faults.items())))
 
     def _step_once(
@@ -132,7 +134,7 @@ class ProcessWorlds:
     ) -> dict:
         """Let the processes step their worlds, `asked[k]` by position; returns what to ask
         again, where a process died in another world."""
-        again, seconds = {}, []
+        again = {}
         for k, at in asked.items():
             while self.lost and (there := self._lost(at, rows, got)):
                 self._bring_back(there[0], rows[there[0]], got)
@@ -148,8 +150,7 @@ class ProcessWorlds:
                 got.faults[int(guilty)] = self.crew.fault(death)
                 again[k] = at[at != guilty]
                 continue
-            seconds.append(take(answer, at, got))
-        self.seconds += max(seconds, default=0.0)
+            take(answer, at, got)
         return again
 
     def _lost(self, at: np.ndarray, rows: np.ndarray, got: Stepped) -> list[int]:
@@ -183,9 +184,9 @@ class ProcessWorlds:
         self.crew.ask_all("close", self.which, lambda k: ())
 
 
-def take(answer: tuple, at: np.ndarray, got: Stepped) -> float:
-    """Put the answer of a process where it belongs; the seconds of its environments."""
-    k, parts, terms, faults, seconds = len(at), answer[:4], *answer[4:]
+def take(answer: tuple, at: np.ndarray, got: Stepped) -> None:
+    """Put the answer of a process where it belongs."""
+    k, parts, terms, faults = len(at), answer[:4], *answer[4:]
     for array, part in zip(got[:4], parts, strict=True):
         array[at] = np.frombuffer(part, array.dtype).reshape(k, *array.shape[1:])
     for name, term in terms.items():
@@ -193,4 +194,3 @@ def take(answer: tuple, at: np.ndarray, got: Stepped) -> float:
         whole[at] = np.frombuffer(term)
     for i, fault in faults.items():
         got.faults[int(at[i])] = fault
-    return seconds

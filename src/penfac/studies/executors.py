@@ -20,7 +20,7 @@ from penfac.training.interruption import StopRequested
 from penfac.training.limits import Limits
 from penfac.training.listener import Listener
 from penfac.training.trial import train_run, train_silently
-from penfac.workers import LOST, RETRIES, Task, run_with_retries, share_programs
+from penfac.workers import LOST, RETRIES, Task, run_with_retries
 
 Ended = Generator[tuple[Unit, int]]
 Poll = Callable[[], None]
@@ -82,7 +82,7 @@ def run_on_ray(
     ours = not ray.is_initialized()
     if ours:
         connect(address)
-    work = ray.remote(num_cpus=1, max_retries=RETRIES)(train_on_ray)
+    work = ray.remote(num_cpus=1, max_retries=RETRIES)(train_silently)
     pending = {}
     try:
         for unit in units:
@@ -104,11 +104,6 @@ def run_on_ray(
             ray.wait(list(pending), num_returns=len(pending), timeout=30)
         if ours:
             ray.shutdown()
-
-
-def train_on_ray(run: Run, limits: Limits) -> int:
-    share_programs()
-    return train_silently(run, limits)
 
 
 # --- groups of runs as programs ------------------------------------------------------------
