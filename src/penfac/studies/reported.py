@@ -73,7 +73,7 @@ def findings_again(folder: Path) -> dict[str, Any]:
     try:
         facts = {key: made.document[key] for key in COPIED}
         arms = [{"settings": {}, **arm} for arm in made.arms.values()]
-        facts |= {key: made.document.get(key) for key in ("cost", "remark")}
+        facts |= {key: made.document.get(key) for key in ("cost", "remark", "study")}
         facts |= {"folder": str(folder), "changed": changed_arms(study, made)}
         return findings.judged(study, made.runs, arms, facts)
     except (LookupError, TypeError, AttributeError):
