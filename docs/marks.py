@@ -29,7 +29,7 @@ from docs import measured
 DOCS = Path(__file__).parent
 NAMES = (
     *("index", "choose", "penfac", "results", "learning", "paper-figures"),
-    *("baselines", "speed", "gpu", "appendix", "results-before"),
+    *("baselines", "speed", "device", "gpu", "appendix", "results-before"),
 )
 PAGES = [DOCS.parent / "README.md", *(DOCS / f"{name}.md" for name in NAMES)]
 

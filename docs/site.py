@@ -1,10 +1,15 @@
-"""Hooks of mkdocs: hide marks, and make links to files of results/ work on the site."""
+"""Hooks of mkdocs: hide marks, make links to files of results/ work, and make the page of
+every study from the files of its report."""
 
 import re
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File
+
+from penfac.report.figures import all_figures
+from penfac.report.page import page as study_page
+from penfac.studies.reported import FILE, findings_again
 
 RESULTS = Path(__file__).parent.parent / "results"
 COMMENT = re.compile(r"<!--.*?-->", re.S)
@@ -13,6 +18,7 @@ TABLE_ROW = re.compile(r"^\|.*$", re.M)
 KEPT = re.compile(
     r"(?<=\d) (?=\d{3}\b)|(?<=\d) (?=\+-)|(?<=\+-) |(?<=\d,) (?=[-\d ]+\])"
 )
+PAGE = '<a href="index.html">The same with curves to point at, on one page</a>'
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^)#:\s]+)\)")
 
 
@@ -33,4 +39,15 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if not place.startswith("data/"):
         return markdown.replace("](../results/", "](data/")
     home = (RESULTS / place.removeprefix("data/")).parent
+    if (home / FILE).is_file():
+        markdown = f"{PAGE}\n\n{markdown}"
     return LINK.sub(lambda m: m[0] if (home / m[2]).exists() else m[1], markdown)
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Make the page of every study beside its report."""
+    for file in sorted(RESULTS.glob(f"*/{FILE}")):
+        found = findings_again(file.parent)
+        found["folder"] = f"results/{file.parent.name}"
+        place = Path(config["site_dir"], "data", file.parent.name, "index.html")
+        place.write_text(study_page(found, all_figures(found)), encoding="utf-8")

@@ -11,6 +11,8 @@ from docs import marks, measured
 from scipy import stats as scipy_stats
 
 from penfac.bench.figures import Figures
+from penfac.report.markdown import markdown
+from penfac.studies.reported import findings_again
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -124,6 +126,22 @@ def test_a_table_of_speed_is_the_benchmark_s(tmp_path, monkeypatch):
         "| --- | --- | --- |",
         "| steps/s | 4.3 times | 4 |",
     ]
+
+
+# --- reports -------------------------------------------------------------------------
+
+FIGURES = ("curves.png", "iqm.png", "profile.png", "improvement.png")
+STUDIES = sorted(file.parent.name for file in RESULTS.glob("*/made.json"))
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_a_report_is_the_one_that_its_files_make(study, monkeypatch):
+    """`penfac study report results/STUDY --into results/STUDY` writes it."""
+    monkeypatch.chdir(ROOT)
+    folder = Path("results", study)
+    figures = [name for name in FIGURES if (folder / name).is_file()]
+    report = (folder / "report.md").read_text(encoding="utf-8")
+    assert report == markdown(findings_again(folder), figures)
 
 
 # --- the folder ----------------------------------------------------------------------

@@ -213,17 +213,31 @@ def report(
 ) -> int:
     """Write verdicts, figures, a page and Markdown of a study.
 
-    A study that is not complete is reported as far as it is.
+    A study that is not complete is reported as far as it is. The folder of a report
+    (made.json, curves.csv) is reported again, by today's claims.
     """
     from penfac.cli import study_answers
-    from penfac.studies import findings, publish
+    from penfac.studies import publish
 
     def work() -> dict[str, Any]:
-        found = findings.findings(folder, mixed, with_)
+        found = find_findings(folder, mixed, with_)
         files = publish.publish(found, into or folder / "report")
         return {"files": [str(f) for f in files], "findings": found}
 
     return reply(json_, work, study_answers.print_report)
+
+
+def find_findings(folder: Path, mixed: bool, with_: Path | None) -> dict[str, Any]:
+    """Of a study's runs, or of a report where the runs are not kept."""
+    from penfac.studies import findings, plan, reported
+
+    if (folder / plan.FILE).is_file() or not (folder / reported.FILE).is_file():
+        return findings.findings(folder, mixed, with_)
+    if with_ is not None:
+        raise ConfigError(
+            f"--with {with_}: {folder} is a report; give the folder of its study"
+        )
+    return reported.findings_again(folder)
 
 
 @command(study, examples="penfac study claims results --into docs/claims.md")

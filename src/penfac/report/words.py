@@ -218,8 +218,11 @@ def incomplete(findings: dict) -> str:
 
 
 def warnings(findings: dict) -> list[str]:
-    """The warnings of all claims, each once."""
-    texts = [text for claim in findings["claims"] for text in claim["warnings"]]
+    """How the runs differ from the command, and the warnings of all claims, each once."""
+    texts = [findings["remark"]] if findings.get("remark") else []
+    if changed := findings.get("changed"):
+        texts.append(f"Other settings than the study has today: {', '.join(changed)}")
+    texts += [text for claim in findings["claims"] for text in claim["warnings"]]
     return [sentence(text) for text in dict.fromkeys(texts)]
 
 
@@ -229,9 +232,14 @@ def facts(findings: dict) -> dict[str, str]:
     versions = {"penfac": findings["penfac"], **findings["versions"]}
     count = f"{number(elsewhere['runs'])} runs, whose cost is not counted"
     others = {"Added from a file": f"{count}: {elsewhere['file']}"}
+    spent = (
+        f"{duration(cost['seconds'])} of computing, {number(cost['steps'])} steps"
+        if cost
+        else MISSING
+    )
     return {
         "Made": date(findings["created"]),
-        "Cost": f"{duration(cost['seconds'])} of computing, {number(cost['steps'])} steps",
+        "Cost": spent,
         "Versions": ", ".join(f"{name} {v}" for name, v in versions.items()),
         "Folder": findings["folder"],
         **(others if elsewhere["runs"] else {}),

@@ -5,7 +5,7 @@ from typing import Any
 
 from penfac import stats
 from penfac.settings.configs import to_values
-from penfac.studies import plan, verdicts
+from penfac.studies import plan, spec, verdicts
 from penfac.studies.claims import Need, Side
 from penfac.studies.curve_files import add_published
 from penfac.studies.run_results import RunResult, read_run
@@ -24,35 +24,55 @@ def findings(
     plan.check_runs(units, mixed)
     here = [read_run(unit, conditions(study)) for unit in units]
     runs = here if elsewhere is None else add_published(here, elsewhere, study)
-    states = [run.state for run in runs]
-    return {
-        "name": study.name,
-        "title": study.title,
-        "paper": study.paper,
-        "question": study.question,
+    facts = {
         "fidelity": study.fidelity,
         "command": planned.command,
         "folder": str(folder),
         "created": planned.created,
         "penfac": planned.penfac,
         "versions": planned.versions,
-        "steps": study.steps,
         "eval_every": units[0].run.config.eval_every,
         "eval_episodes": study.eval_episodes,
-        "seeds": sorted({run.unit.seed for run in runs}),
         "cost": {
             "seconds": sum(run.seconds for run in here),
             "steps": sum(max(run.mean.steps, default=0) for run in here),
         },
         "elsewhere": published_runs(runs, elsewhere),
+        "study": spec.to_table(study),
+        "gaits": gait_files(runs),
+    }
+    return judged(study, runs, arms_table(study, units), facts)
+
+
+def judged(
+    study: Study,
+    runs: list[RunResult],
+    arms: list[dict[str, Any]],
+    facts: dict[str, Any],
+) -> dict[str, Any]:
+    """Curves, scores and verdicts of runs, with the facts of how they were made."""
+    states = [run.state for run in runs]
+    return {
+        "name": study.name,
+        "title": study.title,
+        "paper": study.paper,
+        "question": study.question,
+        "steps": study.steps,
+        "elsewhere": {"file": None, "runs": 0},
+        "remark": None,
+        "changed": [],
+        "gaits": [],
+        **facts,
+        "seeds": sorted({run.unit.seed for run in runs}),
         "counts": {state: states.count(state) for state in plan.STATES},
-        "arms": arms_table(study, units),
-        "panels": [panel(env, study, runs) for env in study.envs],
+        "arms": arms,
+        "panels": [
+            panel(env, [arm["name"] for arm in arms], runs) for env in study.envs
+        ],
         "claims": judge_claims(study, runs),
         "acting": activity_rows(runs),
         "paper_seeds": study.paper_seeds,
         "paper_steps": study.paper_steps,
-        "gaits": gait_files(runs),
     }
 
 
@@ -132,9 +152,9 @@ def budget(study: Study, seeds: int) -> str:
 # --- curves ------------------------------------------------------------------------------
 
 
-def panel(env: str, study: Study, runs: list[RunResult]) -> dict[str, Any]:
+def panel(env: str, arms: list[str], runs: list[RunResult]) -> dict[str, Any]:
     """All arms on one environment."""
-    return {"env": env, "arms": [arm_curves(env, a.name, runs) for a in study.arms]}
+    return {"env": env, "arms": [arm_curves(env, arm, runs) for arm in arms]}
 
 
 def arm_curves(env: str, arm: str, runs: list[RunResult]) -> dict[str, Any]:

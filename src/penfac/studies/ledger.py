@@ -1,32 +1,17 @@
-"""Every sentence of the paper with its verdicts, made from the files of reports.
+"""Every sentence of the paper with its verdicts, made from the files of reports."""
 
-A report leaves `curves.csv`, `made.json` and, where a claim rests on something,
-`acting.csv`: enough to judge today's claims by them again.
-"""
-
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from penfac.errors import ConfigError, CorruptFile
-from penfac.settings.configs import to_values
-from penfac.settings.registry import settings_of
-from penfac.studies import plan
+from penfac.errors import ConfigError
 from penfac.studies.claims import Claim
-from penfac.studies.curve_files import read_active, read_curves
 from penfac.studies.findings import judge_claims
 from penfac.studies.paper import FIDELITIES, PAPER, paper_study
-from penfac.studies.plan import Unit
-from penfac.studies.run_results import RunResult
+from penfac.studies.reported import Made, changed_arms, read_made
 from penfac.studies.spec import Study
 
 SHOWN = 3  # comparisons of a claim that are written out
-# settings that one way to collect alone reads
-UNREAD = {
-    "episodes": ("worlds", "steps_per_world"),
-    "steps": ("episodes_per_update", "min_steps_per_update"),
-}
 HEAD = """\
 # What the paper says, and what we see
 
@@ -38,14 +23,6 @@ no search has seen. "Earlier settings" are runs whose config differs from what t
 today. This page is made by `penfac study claims --into docs/claims.md` from the files in
 `results/`.
 """
-
-
-class Made(NamedTuple):
-    """What a report's files say of the runs they were made of."""
-
-    steps: int
-    arms: dict[str, dict[str, Any]]
-    runs: list[RunResult]
 
 
 def claims_page(results: Path) -> str:
@@ -98,31 +75,6 @@ def lines(claim: Claim) -> str:
     return "; ".join(listed) + (f" ({'; '.join(how)})" if how else "")
 
 
-# --- a report's files --------------------------------------------------------------------
-
-
-def read_made(folder: Path) -> Made | None:
-    """None where there is no report of that study."""
-    file = folder / "made.json"
-    if not file.is_file():
-        return None
-    curves, acting = folder / "curves.csv", folder / "acting.csv"
-    try:
-        made = json.loads(file.read_text(encoding="utf-8"))
-        states = {(e, a, s): state for e, a, s, state in made["unfinished"]}
-        arms = {arm["name"]: arm for arm in made["arms"]}
-        steps = int(made["steps"])
-    except (OSError, ValueError, LookupError, TypeError):
-        raise CorruptFile(f"{file}: is not a made.json that penfac wrote") from None
-    told, runs = read_active(acting), []
-    for who, modes in read_curves(curves).items():
-        env, arm, seed = who
-        unit = Unit(env, arm, seed, curves)
-        state = states.get(who, "finished")
-        runs.append(RunResult(unit, state, None, modes, 0.0, told.get(who, {})))
-    return Made(steps, arms, runs)
-
-
 # --- verdicts ----------------------------------------------------------------------------
 
 
@@ -158,21 +110,8 @@ def cell(study: Study, claim: Claim, found: dict[str, Any], made: Made) -> str:
 
 def differ(study: Study, claim: Claim, made: Made) -> bool:
     """Whether an arm that the claim compares has another config today."""
-    planned = plan.make_plan(study, (0, 1), "auto", "")
     named = {side.arm for c in claim.comparisons for side in c.sides}
-    for arm in (arm for arm in study.arms if arm.name in named & made.arms.keys()):
-        there = made.arms[arm.name]
-        today = to_values(plan.arm_config(planned, study.envs[0], arm).settings)
-        then = {**settings_of(arm.algo).earlier, **there["config"]}
-        if there["algo"] != arm.algo or read_by(today) != read_by(then):
-            return True
-    return False
-
-
-def read_by(config: dict[str, Any]) -> dict[str, Any]:
-    """The settings that a run reads."""
-    unread = UNREAD.get(config.get("collect", ""), ())
-    return {key: value for key, value in config.items() if key not in unread}
+    return not named.isdisjoint(changed_arms(study, made))
 
 
 def short(steps: int) -> str:

@@ -33,16 +33,22 @@ def publish(findings: dict[str, Any], into: Path) -> list[Path]:
 
 
 def provenance(findings: dict[str, Any]) -> dict[str, Any]:
-    """How the curves were made: enough for `penfac study claims` to judge them again."""
+    """How the curves were made: enough to judge them and to write the report again."""
     keys = (
         "name", "fidelity", "command", "created", "penfac", "versions", "steps",
         "eval_every", "eval_episodes", "seeds", "arms",
     )  # fmt: skip
-    unfinished = [
-        [panel["env"], arm["arm"], run["seed"], run["state"]]
+    kept = ("study", "cost", "remark")  # where there is one
+    runs = [
+        ([panel["env"], arm["arm"], run["seed"]], run)
         for panel in findings["panels"]
         for arm in panel["arms"]
         for run in arm["seeds"]
         if run["state"] != "finished"
     ]
-    return {key: findings[key] for key in keys} | {"unfinished": unfinished}
+    lists = {
+        "unfinished": [[*who, run["state"]] for who, run in runs],
+        "errors": [[*who, run["error"]] for who, run in runs if run["error"]],
+    }
+    known = {key: findings[key] for key in kept if findings.get(key)}
+    return {key: findings[key] for key in keys} | lists | known
