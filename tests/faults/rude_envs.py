@@ -161,14 +161,15 @@ class ClosesStdout(Plain):
 
 
 class Dies(Plain):
-    """A signal ends the process, always or until `path` remembers that it did."""
+    """A signal ends the process; once only, if a file remembers it."""
 
     number = signal.SIGSEGV
 
     def reward(self):
-        if self.broken and not (self.path and Path(self.path).exists()):
-            if self.path:
-                Path(self.path).touch()
+        path = self.path or os.environ.get("DIES_ONCE")
+        if self.broken and not (path and Path(path).exists()):
+            if path:
+                Path(path).touch()
             os.kill(os.getpid(), self.number)
         return super().reward()
 

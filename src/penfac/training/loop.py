@@ -89,8 +89,8 @@ def train(
 
 def is_due(c: Counters, schedule: Schedule) -> bool:
     """At the start, at a constant interval, and once more when the budget is spent."""
-    if c.step >= schedule.steps and c.evaluated_at < schedule.steps:
-        return True
+    if c.step >= schedule.steps:  # a search may ask for fewer steps than are done
+        return c.evaluated_at < schedule.steps
     reached = c.step if schedule.eval_unit == "steps" else c.episode
     return reached >= c.next_eval and c.evaluated_at != c.step
 
