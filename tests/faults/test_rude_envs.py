@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from tests.faults.commands import (
     TINY,
     command,
     command_alone,
+    finish,
     newest_state,
+    start,
     status,
 )
 
@@ -111,6 +114,22 @@ def test_a_person_is_told_from_an_environment():
     assert not is_ctrl_c(SystemExit())
 
 
+@pytest.mark.slow
+def test_a_real_ctrl_c_is_no_fault():
+    """In an environment's call of `eval`: 130, and not the environment's 3."""
+    now = Path("now").absolute()
+    assert command(*words("Waits", "--env-arg", f"path={now}")).code == 0
+    now.touch()
+    process = start("eval", RUN, cwd=Path.cwd())
+    while not now.read_text():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    result = finish(process)
+    assert result.code == 130
+    assert "Traceback" not in result.err
+
+
 # --- what it returns and raises -------------------------------------------------------------
 
 ODD = {
@@ -172,6 +191,28 @@ from penfac.envs.calls import Call, Watch
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "3\n"
+
+
+def test_a_helper_process_does_not_hold_the_run(tmp_path):
+    """One that an environment forked may live on; the run is free when its process ends."""
+    script = """if True:
+        import os, pathlib, time
+        from penfac.runs.storage import Lock
+        lock = Lock(pathlib.Path("."))
+        child = os.fork()
+        if child == 0:
+            os.close(1)
+            time.sleep(60)
+        os.write(1, str(child).encode())
+        os._exit(0)
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, check=True
+    )
+    try:
+        Lock(tmp_path).release()
+    finally:
+        os.kill(int(done.stdout), signal.SIGKILL)
 
 
 # --- folders and output -------------------------------------------------------------------

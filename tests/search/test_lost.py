@@ -45,6 +45,19 @@ def test_a_config_that_went_has_its_policy():
 
 
 @pytest.mark.slow
+def test_processes_whose_folder_changes(monkeypatch):
+    """One process trains config after config, wherever the environment leads it."""
+    for key, value in environment().items():
+        monkeypatch.setenv(key, value)
+    words = ["--configs=3", "--halvings=0", "--seeds=7-7", "--name=test"]
+    moves = "--env=tests.faults.rude_envs:Moves-v0"
+    result = command("tune", *LQR, moves, *words, "--processes=1")
+    assert (result.code, result.err) == (0, "")
+    assert f"preset: {TUNED / 'best.toml'}" in result.out
+    assert len(learners(TUNED)) == 3
+
+
+@pytest.mark.slow
 def test_a_process_that_is_lost_is_tried_again(monkeypatch, tmp_path):
     """It is told, and the search ends as if nothing had been."""
     for key, value in environment(DIES_ONCE=str(tmp_path / "died")).items():
