@@ -45,6 +45,17 @@ def test_a_config_that_went_has_its_policy():
 
 
 @pytest.mark.slow
+def test_an_environment_that_leaves_is_no_score(monkeypatch):
+    """SystemExit fails the config, whatever its code."""
+    for key, value in environment().items():
+        monkeypatch.setenv(key, value)
+    result = command("tune", *LQR, "--env=tests.faults.rude_envs:Leaves-v0", *TWO)
+    assert result.code == 4
+    assert [row["score"] for row in read_csv(TUNED / "search.csv")] == ["failed"] * 2
+    assert "step raised SystemExit: 0" in status(learners(TUNED)[0])["error"]
+
+
+@pytest.mark.slow
 def test_processes_whose_folder_changes(monkeypatch):
     """One process trains config after config, wherever the environment leads it."""
     for key, value in environment().items():

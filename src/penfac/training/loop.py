@@ -133,7 +133,9 @@ class Loop:
         self.run, self.limits, self.listener = run, limits, listener
         self.recorders, self.engine, self.counters = recorders, engine, counters
         self.errors: dict[int, PenfacError] = {}
-        self.began = self.saved_at = time.monotonic()
+        self.began = time.monotonic()
+        # the first checkpoint comes soon: a run that was killed early has something too
+        self.saved_at = self.began - 0.9 * limits.checkpoint_every
         self.steps_before = sum(c.step for c in counters)
 
     def train(self, interruption: Interruption) -> Outcome:
