@@ -110,17 +110,14 @@ class ForkExits(Plain):
         return super().reward()
 
 
-class ForkStays(Plain):
-    """Keeps a helper process, which `path` names."""
+class Waits(Plain):
+    """Once `path` is there, a reset takes long; it says so in that file."""
 
-    def __init__(self, **more):
-        super().__init__(**more)
-        if not Path(self.path).exists():
-            child = os.fork()
-            if child == 0:
-                time.sleep(60)
-                os._exit(0)
-            Path(self.path).write_text(str(child))
+    def reset(self, *, seed=None, options=None):
+        if self.path and Path(self.path).exists():
+            Path(self.path).write_text("waiting")
+            time.sleep(100)
+        return super().reset(seed=seed, options=options)
 
 
 class Moves(Plain):
@@ -153,32 +150,17 @@ class Prints(Plain):
         atexit.register(print, "good bye")
 
 
-class ClosesStdout(Plain):
-    def reward(self):
-        if self.life == 1:
-            sys.stdout.close()
-        return super().reward()
-
-
 class Dies(Plain):
-    """A signal ends the process, always or until `path` remembers that it did."""
+    """A signal ends the process; once only, if a file remembers it."""
 
     number = signal.SIGSEGV
 
     def reward(self):
-        if self.broken and not (self.path and Path(self.path).exists()):
-            if self.path:
-                Path(self.path).touch()
+        path = self.path or os.environ.get("DIES_ONCE")
+        if self.broken and not (path and Path(path).exists()):
+            if path:
+                Path(path).touch()
             os.kill(os.getpid(), self.number)
-        return super().reward()
-
-
-class Vanishes(Plain):
-    """Ends the process with exit code 0: nobody can catch that."""
-
-    def reward(self):
-        if self.broken:
-            os._exit(0)
         return super().reward()
 
 

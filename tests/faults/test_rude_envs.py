@@ -1,9 +1,11 @@
 """What environments may do to the process that they run in."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,13 +13,17 @@ from tests.faults.commands import (
     TINY,
     command,
     command_alone,
+    finish,
     newest_state,
+    start,
     status,
 )
 
+import penfac
 from penfac.envs.calls import Call, Watch
 from penfac.errors import EnvironmentFault
 from penfac.process import CtrlC, is_ctrl_c, recognise_ctrl_c
+from penfac.runs.storage import Lock
 
 RUDE = "tests.faults.rude_envs:"
 RUN = Path("runs/penfac/test")
@@ -108,6 +114,22 @@ def test_a_person_is_told_from_an_environment():
     assert not is_ctrl_c(SystemExit())
 
 
+@pytest.mark.slow
+def test_a_real_ctrl_c_is_no_fault():
+    """In an environment's call of `eval`: 130, and not the environment's 3."""
+    now = Path("now").absolute()
+    assert command(*words("Waits", "--env-arg", f"path={now}")).code == 0
+    now.touch()
+    process = start("eval", RUN, cwd=Path.cwd())
+    while not now.read_text():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    result = finish(process)
+    assert result.code == 130
+    assert "Traceback" not in result.err
+
+
 # --- what it returns and raises -------------------------------------------------------------
 
 ODD = {
@@ -159,7 +181,8 @@ def test_a_fork_does_not_train(env):
 def test_the_other_half_of_a_fork_ends():
     script = """if True:
         import os
-        from penfac.envs.calls import Call, Watch
+        import penfac
+from penfac.envs.calls import Call, Watch
         with Call("Some-v0", "step", Watch()):
             child = os.fork()
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -168,3 +191,109 @@ def test_the_other_half_of_a_fork_ends():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "3\n"
+
+
+def test_a_helper_process_does_not_hold_the_run(tmp_path):
+    """One that an environment forked may live on; the run is free when its process ends."""
+    script = """if True:
+        import os, pathlib, time
+        from penfac.runs.storage import Lock
+        lock = Lock(pathlib.Path("."))
+        child = os.fork()
+        if child == 0:
+            os.close(1)
+            time.sleep(60)
+        os.write(1, str(child).encode())
+        os._exit(0)
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, check=True
+    )
+    try:
+        Lock(tmp_path).release()
+    finally:
+        os.kill(int(done.stdout), signal.SIGKILL)
+
+
+# --- folders and output -------------------------------------------------------------------
+
+
+def test_an_environment_that_changes_the_folder():
+    """All goes where the run began: rows, policy, a bundle, a strip, evaluations."""
+    here = Path.cwd()
+    result = command(*words("Moves"))
+    assert (result.code, result.err) == (0, "")
+    assert f"run={RUN} " in result.out
+    assert f"penfac eval {RUN}" in result.out
+    for argv in (
+        ["resume", RUN, "-n", 150],
+        ["eval", RUN, "--episodes=1"],
+        ["eval", RUN, RUN, "--compare", "--episodes=2"],
+        [*words("Moves"), "--into=packed"],
+        ["resume", "packed", "-n", 150],
+    ):
+        os.chdir(here)
+        result = command(*argv)
+        assert (result.code, result.err) == (0, ""), argv
+    os.chdir(here)
+    assert status(RUN)["state"] == "finished"
+    assert sorted(p.name for p in here.iterdir()) == [
+        "packed.csv", "packed.safetensors", "runs",
+    ]  # fmt: skip
+
+
+def test_the_same_from_python():
+    """`learn` finds what it left, and goes on there."""
+    small = {"actor_hidden": (4,), "critic_hidden": (4,), "minibatches": 2}
+    id_ = f"{RUDE}Moves-v0"
+    model = penfac.PeNFAC(id_, **small, collect="episodes", episodes_per_update=1)
+    here = Path.cwd()
+    for steps in (20, 40):
+        model.learn(20, eval_every=20, eval_episodes=1)
+        assert model.num_timesteps >= steps
+        assert model.run.is_relative_to(here)
+
+
+@pytest.mark.slow
+def test_what_is_printed_stays_out_of_json():
+    """From Python and from C, during the run and as the process ends."""
+    for argv in ([*words("Prints"), "--json"], ["eval", RUN, "--episodes=1", "--json"]):
+        result = command_alone(*argv, cwd=Path.cwd())
+        assert result.code == 0
+        assert json.loads(result.out)
+        assert result.err.count("how very nice") > 0
+        assert "good bye" in result.err
+
+
+def test_a_mended_fault_is_forgotten():
+    """fault.json stays until the run has gone past it."""
+    more = (*leaving("exit", "step"), "--env-arg", f"path={Path('now').absolute()}")
+    Path("now").touch()
+    assert command(*words("Leaves", *more)).code == 3
+    assert (RUN / "fault.json").exists()
+    assert command("resume", RUN, "--stop-after=0s").code == 0
+    assert (RUN / "fault.json").exists()
+    Path("now").unlink()
+    assert command("resume", RUN).code == 0
+    assert not (RUN / "fault.json").exists()
+
+
+def test_temporary_folders_of_killed_processes_are_swept_up():
+    """Those that a living process has locked stay, and so do young and foreign ones."""
+    homes = {name: Path(f"penfac-into-{name}") for name in ("dead", "alive", "young")}
+    homes["other"] = Path("penfac-other")
+    for home in homes.values():
+        (home / "penfac").mkdir(parents=True)
+        (home / "owner.lock").touch()
+        if home != homes["young"]:
+            os.utime(home, (0, 0))
+    Path("penfac-into-link").symlink_to(homes["other"])
+    with Lock(homes["alive"], "owner.lock"):
+        os.utime(homes["alive"], (0, 0))
+        assert (
+            command(*words("Leaves", *leaving("exit", "render")), "--into=a").code == 0
+        )
+    left = {name for name, home in homes.items() if home.exists()}
+    assert left == {"alive", "young", "other"}
+    assert Path("penfac-into-link").is_symlink()
+    assert len(list(Path().glob("penfac-*"))) == 4  # ours has ended too

@@ -39,7 +39,7 @@ MEETINGS = [  # where, which signal, and the update that must be on the disk aft
     (at("update", 2, "during", delay=0.001), signal.SIGTERM, 5),
     (at("evaluate", 1, "during", k=3), signal.SIGTERM, 6),
     (at("collect", 1), signal.SIGTERM, 6),
-    (at("compile", 1), signal.SIGINT, 7),
+    (at("compile", 1), signal.SIGHUP, 7),
     (at("update", 1, "after"), signal.SIGINT, 8),
     (at("checkpoint", 1, "fsync"), signal.SIGINT, None),
 ]

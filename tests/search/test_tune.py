@@ -716,13 +716,3 @@ def test_processes_that_cannot_begin():
     assert result.code == 2
     assert "the observation space is Tuple" in result.line
     assert not (TUNED / "best.toml").exists()
-
-
-@pytest.mark.slow
-def test_a_process_that_was_killed_stops_the_search(monkeypatch):
-    """Not the config's fault: one line that says how it ended, and the search can go on."""
-    monkeypatch.setattr(tune, "run_tasks", lambda *_: iter([("c1", 137)]))
-    result = command("tune", *LQR, f"--env={ENV}", *OWN)
-    assert result.code == 1
-    assert "c1: its process ended with exit code 137" in result.line
-    assert not (TUNED / "search.csv").exists()

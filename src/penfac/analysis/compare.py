@@ -108,7 +108,11 @@ def compare(
         raise ConfigError(
             f"--compare: the environments {first} and {second} differ; they must be the same"
         )
-    reports = [evaluate_run(path, episodes, mode, best, trust) for path in paths]
+    # an environment may change the folder of the process
+    places = [path.absolute() for path in paths]
+    reports = [evaluate_run(place, episodes, mode, best, trust) for place in places]
+    for report, path in zip(reports, paths, strict=True):
+        report["run"] = str(path)
     by_seed = all(len(run.config.seeds) > 1 for run in runs)
     if not by_seed and any(len(run.config.seeds) > 1 for run in runs):
         raise ConfigError(

@@ -32,7 +32,7 @@ def evaluate_run(
 ) -> dict[str, Any]:
     """Play the policy of every seed of a run, the last or the best one; all seeds are
     reported."""
-    run = Run.open(path)
+    run = Run.open(path.absolute())  # an environment may change the process's folder
     find_env(run, trust)
     rows = [
         evaluate_learner(

@@ -62,11 +62,15 @@ def play(runs: list[Path], wish: Wish) -> dict[str, Any]:
     """One episode of each run's policy, on the initial states that `penfac eval` uses."""
     check(wish)
     pyplot = window() if wish.video is None and wish.strip is None else None
-    played = [play_one(run, wish) for run in runs]
-    if wish.video is not None:
-        write_video(wish.video, beside(played), played[0].per_second)
-    if wish.strip is not None:
-        write_strip(wish.strip, played, wish.pictures)
+    # an environment may change the folder of the process
+    places = [run.absolute() for run in runs]
+    video, strip = (file and file.absolute() for file in (wish.video, wish.strip))
+    played = [play_one(place, wish) for place in places]
+    played = [p._replace(run=run) for p, run in zip(played, runs, strict=True)]
+    if video is not None:
+        write_video(video, beside(played), played[0].per_second)
+    if strip is not None:
+        write_strip(strip, played, wish.pictures)
     if pyplot is not None:
         show(pyplot, beside(played), played[0].per_second)
     return {

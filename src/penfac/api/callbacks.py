@@ -69,6 +69,7 @@ class CallbackListener(Listener):
         self.silent = bar is None
         self.folder: Path | None = None
         self.loop: Loop | None = None
+        self.here = Path.cwd()
         self.raised: BaseException | None = None
 
     def attached(self, loop: "Loop") -> None:
@@ -77,6 +78,12 @@ class CallbackListener(Listener):
     def started(self, folder: Path, config: RunConfig, done: int) -> None:
         self.folder = folder
         self.bar.started(folder, config, done)
+
+    @property
+    def place(self) -> Path | None:
+        """The run folder, also if an environment changed the folder of the process."""
+        moved = self.folder is not None and Path.cwd() != self.here
+        return self.here / self.folder if moved and self.folder else self.folder
 
     def updated(self, who: Learner, counters: Counters, progress: Progress) -> None:
         self.bar.updated(who, counters, progress)

@@ -126,7 +126,7 @@ class Model(Actor):
         finally:
             if bar is not None:
                 bar.close()
-            self._take(listener.folder)
+            self._take(listener.place)
         callbacks.raise_reason(outcome, listener)
         return self
 

@@ -82,6 +82,10 @@ class RunFolder:
             path.parent.mkdir(exist_ok=True)
             replace_file(path, data, sync)
 
+    def remove(self, name: str) -> None:
+        with storage(self.path):
+            (self.path / name).unlink(missing_ok=True)
+
     def write_json(
         self, name: str, document: dict[str, Any], sync: bool = False
     ) -> None:

@@ -47,6 +47,7 @@ class Recorder:
         self.last_checkpoint: int | None = None
         self.began, self.first_step = time.monotonic(), None
         self.drawn_at = time.monotonic()
+        self.met_no_fault = False  # since this process began
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -87,6 +88,7 @@ class Recorder:
             "faults": counters.faults,
         }
         self.folder.append("progress.csv", [row])
+        self.forget_fault()
         if self.first_step is None:
             self.first_step = counters.step - progress.steps
         elapsed = time.monotonic() - self.began
@@ -101,8 +103,15 @@ class Recorder:
     def add_evaluation(self, point: Evaluation) -> None:
         self.folder.append(evaluations.FILE, evaluations.rows_of(point))
         self.remember(point)
+        self.forget_fault()
         if self.pictures:
             self.folder.scalars(evaluation_tags(point), point.step)
+
+    def forget_fault(self) -> None:
+        """Remove fault.json: the run went past it, so what it tells was mended."""
+        if not self.met_no_fault:
+            self.folder.remove("fault.json")
+            self.met_no_fault = True
 
     def fill_tensorboard(self) -> None:
         """Write TensorBoard's file from the CSV files, where training wrote none."""

@@ -76,6 +76,20 @@ def probe_storage(folder: Path) -> None:
             probe.unlink(missing_ok=True)
 
 
+HELD: "set[Lock]" = set()
+
+
+def drop_locks() -> None:
+    """In a fork: an environment's helper must not hold a run that its process has left."""
+    for lock in HELD:
+        with contextlib.suppress(OSError):
+            lock.file.close()
+    HELD.clear()
+
+
+os.register_at_fork(after_in_child=drop_locks)
+
+
 class Lock:
     """One process at a time; the kernel releases the lock when that process dies."""
 
@@ -94,6 +108,7 @@ class Lock:
             self.file.truncate(0)
             self.file.write(f"process {os.getpid()} on {socket.gethostname()}")
             self.file.flush()
+        HELD.add(self)
 
     def __enter__(self) -> "Lock":
         return self
@@ -102,6 +117,7 @@ class Lock:
         self.release()
 
     def release(self) -> None:
+        HELD.discard(self)
         with contextlib.suppress(OSError):  # a full disk must not hide what filled it
             self.file.truncate(0)
         with contextlib.suppress(OSError):

@@ -63,6 +63,7 @@ def start(
 ) -> SearchOutcome:
     """Draw the configs and search among them, in a new folder."""
     check(search, request)
+    out = request.out.absolute()  # an environment may change the folder of the process
     plain = resolve(request)  # reports everything else that can be wrong
     algo = ALGORITHMS[request.algo]
     space = space_of(algo, search)
@@ -72,10 +73,10 @@ def start(
     arms = {f"c{k:0{width}d}": settings for k, settings in enumerate(drawn)}
     config = stamp(resolve(dataclasses.replace(request, arms=arms)), limits.command)
     config = replace(config, search=resolved(search, space))
-    out = request.out / "tune"
-    run = Run(create_folder(out, request.algo, request.env, request.name), config)
-    write_configs(run)
-    return search_rungs(run, limits, listener)
+    folder = create_folder(out / "tune", request.algo, request.env, request.name)
+    write_configs(Run(folder, config))
+    named = request.out / folder.relative_to(out)
+    return search_rungs(Run(folder, config), named, limits, listener)
 
 
 def resolved(search: Search, space: spaces.Space) -> SearchConfig:
@@ -108,10 +109,9 @@ def check(search: Search, request: Request) -> None:
 
 def resume(folder: Path, limits: Limits, listener: Listener) -> SearchOutcome:
     """Go on with a search that was stopped or killed."""
-    run = Run.open(folder)
-    run = Run(folder, replace(run.config, alive=None))
+    run = Run(folder.absolute(), replace(Run.open(folder).config, alive=None))
     find_env(run, limits.trust)
-    return search_rungs(run, limits, listener)
+    return search_rungs(run, folder, limits, listener)
 
 
 def is_search(folder: Path) -> bool:
@@ -120,7 +120,9 @@ def is_search(folder: Path) -> bool:
     return False
 
 
-def search_rungs(run: Run, limits: Limits, listener: Listener) -> SearchOutcome:
+def search_rungs(
+    run: Run, named: Path, limits: Limits, listener: Listener
+) -> SearchOutcome:
     """Rung after rung: train who is left, rank them, keep the better half."""
     alive: tuple[str, ...] = tuple(run.config.arms or ())
     rows: list[RungResult] = []
@@ -144,7 +146,7 @@ def search_rungs(run: Run, limits: Limits, listener: Listener) -> SearchOutcome:
                 write_table(run, rows)
     except StopRequested as stop:
         reason, code = str(stop), stop.exit_code
-    return conclude(run, rows, reason, code)
+    return conclude(run, named, rows, reason, code)
 
 
 def train_arms(

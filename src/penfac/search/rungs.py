@@ -132,7 +132,9 @@ def write_table(run: Run, rows: list[RungResult]) -> None:
     RunFolder(run.path).write("search.csv", text.getvalue().encode(), sync=True)
 
 
-def conclude(run: Run, rows: list[RungResult], reason: str, code: int) -> SearchOutcome:
+def conclude(
+    run: Run, named: Path, rows: list[RungResult], reason: str, code: int
+) -> SearchOutcome:
     """Write the preset of the best config, once there is one."""
     settings = drawn_settings(run.config)
     last = search_of(run.config).halvings
@@ -140,12 +142,12 @@ def conclude(run: Run, rows: list[RungResult], reason: str, code: int) -> Search
     if best is None:
         if reason == "finished":
             reason, code = "every config failed", 4
-        return SearchOutcome(run.path, code, reason, rows, settings, None, None)
-    preset = write_preset(run, best)
-    return SearchOutcome(run.path, code, reason, rows, settings, best.config, preset)
+        return SearchOutcome(named, code, reason, rows, settings, None, None)
+    preset = named / write_preset(run, best)
+    return SearchOutcome(named, code, reason, rows, settings, best.config, preset)
 
 
-def write_preset(run: Run, best: RungResult) -> Path:
+def write_preset(run: Run, best: RungResult) -> str:
     """best.toml: where the best config differs from the defaults."""
     config, arms = run.config, run.config.arms or {}
     default = to_values(ALGORITHMS[config.algo].config())
@@ -161,4 +163,4 @@ def write_preset(run: Run, best: RungResult) -> Path:
     ]
     text = "\n".join(lines) + spaces.as_toml(changed)
     RunFolder(run.path).write("best.toml", text.encode(), sync=True)
-    return run.path / "best.toml"
+    return "best.toml"

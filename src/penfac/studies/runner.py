@@ -60,6 +60,7 @@ def start(
 ) -> StudyOutcome:  # fmt: skip
     """Begin a study in its folder, or go on with it."""
     check_how(study, seeds, how)
+    named, folder = folder, folder.absolute()
     engine = "device" if how.on == "device" else "auto"
     planned = plan.make_plan(study, seeds, engine, limits.command)
     if how.on != "device" and (folder / plan.FILE).exists():
@@ -68,7 +69,9 @@ def start(
     plan.join(folder, planned)  # reports errors before a folder or a lock is made
     make_folder(folder)
     with Lock(folder):  # nobody else can change the plan now
-        return run_plan(folder, plan.join(folder, planned), how, limits, tell)
+        planned = plan.join(folder, planned)
+        outcome = run_plan(folder, planned, how, limits, tell)
+    return dataclasses.replace(outcome, folder=named)
 
 
 def check_how(study: Study, seeds: tuple[int, ...], how: How) -> None:

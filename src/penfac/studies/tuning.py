@@ -64,6 +64,7 @@ def tune_study(
     found before.
 
     Returns the table, and the exit code of a search that was stopped or failed."""
+    folder = folder.absolute()
     found: Table = read(folder / FILE) if (folder / FILE).exists() else {}
     cells = {
         (env, arm.name): Cell(

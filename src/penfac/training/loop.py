@@ -89,8 +89,8 @@ def train(
 
 def is_due(c: Counters, schedule: Schedule) -> bool:
     """At the start, at a constant interval, and once more when the budget is spent."""
-    if c.step >= schedule.steps and c.evaluated_at < schedule.steps:
-        return True
+    if c.step >= schedule.steps:  # a search may ask for fewer steps than are done
+        return c.evaluated_at < schedule.steps
     reached = c.step if schedule.eval_unit == "steps" else c.episode
     return reached >= c.next_eval and c.evaluated_at != c.step
 
@@ -133,7 +133,9 @@ class Loop:
         self.run, self.limits, self.listener = run, limits, listener
         self.recorders, self.engine, self.counters = recorders, engine, counters
         self.errors: dict[int, PenfacError] = {}
-        self.began = self.saved_at = time.monotonic()
+        self.began = time.monotonic()
+        # the first checkpoint comes soon: a run that was killed early has something too
+        self.saved_at = self.began - 0.9 * limits.checkpoint_every
         self.steps_before = sum(c.step for c in counters)
 
     def train(self, interruption: Interruption) -> Outcome:

@@ -1,14 +1,15 @@
 """Start or resume a run: lock its folder, restore its learners, train them."""
 
 import contextlib
+import dataclasses
 import logging
+import os
 import resource
 import shutil
 import sys
 import time
 import traceback
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -47,10 +48,12 @@ HANDOVER = 60.0  # seconds: the workers of a driver that was killed save and lea
 
 def start(request: Request, limits: Limits, listener: Listener) -> Outcome:
     """Begin a new run in a new folder."""
+    out = request.out.absolute()  # an environment may change the folder of the process
     config = stamp(resolve(request), limits.command)
-    folder = create_folder(request.out, request.algo, request.env, request.name)
+    folder = create_folder(out, request.algo, request.env, request.name)
+    named = request.out / folder.relative_to(out)
     try:
-        return train_run(Run(folder, config), limits, listener, fresh=True)
+        return train_run(Run(folder, config), limits, listener, named, fresh=True)
     except ConfigError:
         # nothing was learned: an environment we cannot use leaves no folder behind
         shutil.rmtree(folder, ignore_errors=True)
@@ -64,7 +67,7 @@ def resume(
     folder: Path, limits: Limits, listener: Listener, steps: int | None = None
 ) -> Outcome:
     """Go on exactly where a run stopped; `steps` may give it a longer budget."""
-    run = Run.open(folder)
+    run = Run(folder.absolute(), Run.open(folder).config)
     find_env(run, limits.trust)
     config = run.config
     if steps is not None and steps != config.steps:
@@ -73,7 +76,7 @@ def resume(
         config = replace(config, steps=steps, command=typed)
         check_config(config)
         refuse_shorter(run, steps)
-    return train_run(Run(folder, config), limits, listener)
+    return train_run(Run(run.path, config), limits, listener, folder)
 
 
 def refuse_shorter(run: Run, steps: int) -> None:
@@ -93,7 +96,10 @@ def train_silently(run: Run, limits: Limits) -> int:
     while True:
         try:
             check_id(run.config.env)  # imports the module of the user's environment
-            with contextlib.redirect_stdout(StringIO()):
+            with (
+                open(os.devnull, "w", encoding="utf-8") as nowhere,
+                contextlib.redirect_stdout(nowhere),
+            ):
                 return train_run(run, limits, Listener()).exit_code
         except RunFolderBusy as error:
             if time.monotonic() > give_up:
@@ -104,9 +110,17 @@ def train_silently(run: Run, limits: Limits) -> int:
 
 
 def train_run(
-    run: Run, limits: Limits, listener: Listener, fresh: bool = False
+    run: Run,
+    limits: Limits,
+    listener: Listener,
+    named: Path | None = None,
+    fresh: bool = False,
 ) -> Outcome:
-    """Train under the locks of the run and of all its learners."""
+    """Train under the locks of the run and of all its learners.
+
+    The run's path is absolute; `named` is how the user calls it.
+    """
+    named = named or run.path
     allow_open_files(8 * len(run.learners))
     probe_storage(run.path)
     with contextlib.ExitStack() as locks:
@@ -121,11 +135,17 @@ def train_run(
         ]
         if fresh:
             write_configs(run)
-        return train_locked(run, limits, listener, recorders, fresh)
+        outcome = train_locked(run, limits, listener, recorders, named, fresh)
+        return dataclasses.replace(outcome, folder=named)
 
 
 def train_locked(
-    run: Run, limits: Limits, listener: Listener, recorders: list[Recorder], fresh: bool
+    run: Run,
+    limits: Limits,
+    listener: Listener,
+    recorders: list[Recorder],
+    named: Path,
+    fresh: bool,
 ) -> Outcome:
     """Build the engine, restore the learners, and train."""
 
@@ -164,7 +184,7 @@ def train_locked(
             counters = restore(engine, recorders, listener.noted, fresh)
             if not fresh:  # only now is it known to fit the checkpoints
                 write_configs(run)
-            listener.started(run.path, run.config, sum(c.step for c in counters))
+            listener.started(named, run.config, sum(c.step for c in counters))
             loop = Loop(run, limits, listener, recorders, engine, counters)
             listener.attached(loop)
             return loop.train(interruption)

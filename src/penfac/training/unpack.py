@@ -2,15 +2,18 @@
 
 import contextlib
 import dataclasses
+import os
 import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from penfac.errors import ConfigError
+from penfac.errors import ConfigError, RunFolderBusy, StorageError
 from penfac.policy import Policy
 from penfac.runs.checkpoints import Arrays, Meta
 from penfac.runs.folder import BEST, create_folder
@@ -36,6 +39,10 @@ from penfac.training.limits import Limits, Outcome
 from penfac.training.listener import Listener
 from penfac.training.request import Request
 
+SCRATCH = "penfac-into-"  # the names of temporary folders begin with this
+OWNED = "owner.lock"
+YOUNG = 60.0  # seconds
+
 # --- training ------------------------------------------------------------------------------
 
 
@@ -44,7 +51,7 @@ def start_into(
 ) -> Outcome:
     """Begin a new run that leaves two files; its folders end with this process."""
     refuse_existing(file, "choose another --into, or continue it with `penfac resume`")
-    with scratch(file, limits) as (home, within):
+    with scratch(file.absolute(), limits) as (home, within):
         outcome = trial.start(dataclasses.replace(request, out=home), within, listener)
         return dataclasses.replace(outcome, folder=names(file)[1])
 
@@ -57,10 +64,24 @@ def resume_into(
         raise ConfigError(
             f"{file}: is a search; unpack it with `penfac runs unpack`, then resume"
         )
-    with scratch(file, limits) as (home, within):
+    with scratch(file.absolute(), limits) as (home, within):
         folder = unpack(file, home, pictures=False)
         outcome = trial.resume(folder, within, listener, steps)
         return dataclasses.replace(outcome, folder=names(file)[1])
+
+
+def sweep_scratch() -> None:
+    """Remove the temporary folders of processes that were killed.
+
+    Their lock is free then. One that was made a moment ago may not be locked yet.
+    """
+    for home in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
+        with contextlib.suppress(OSError, RunFolderBusy, StorageError):
+            found = home.lstat()
+            ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+            if ours and time.time() - found.st_mtime > YOUNG:
+                with Lock(home, OWNED):
+                    shutil.rmtree(home, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -68,9 +89,11 @@ def scratch(file: Path, limits: Limits) -> Iterator[tuple[Path, Limits]]:
     """A temporary place for run folders, and limits that pack each checkpoint."""
     make_folder(file.parent)
     name = names(file)[1].with_suffix(".lock").name
+    sweep_scratch()
     with (
         Lock(file.parent, name),
-        tempfile.TemporaryDirectory(prefix="penfac-") as home,
+        tempfile.TemporaryDirectory(prefix=SCRATCH) as home,
+        Lock(Path(home), OWNED),
     ):
         try:
             saved = lambda folder: pack(Run.open(folder), file)  # noqa: E731
