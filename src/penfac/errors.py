@@ -1,5 +1,17 @@
 """Every way a command can fail: a line for people, an exit code for scripts."""
 
+import re
+
+# what a terminal obeys, and what turns the order of letters around
+COMMANDING = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+
+
+def printable(text: str) -> str:
+    """Text from anywhere, for people: a control character is shown as its number."""
+    return COMMANDING.sub(lambda found: ascii(found[0])[1:-1], text)
+
 
 class PenfacError(Exception):
     """A failure with a message for people and an exit code for programs."""

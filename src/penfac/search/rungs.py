@@ -42,6 +42,7 @@ class SearchOutcome:
     """How a search stands."""
 
     folder: Path
+    env: str
     exit_code: int
     reason: str
     rows: list[RungResult]
@@ -135,14 +136,14 @@ def write_table(run: Run, rows: list[RungResult]) -> None:
 def conclude(run: Run, rows: list[RungResult], reason: str, code: int) -> SearchOutcome:
     """Write the preset of the best config, once there is one."""
     settings = drawn_settings(run.config)
-    last = search_of(run.config).halvings
+    told, last = (run.path, run.config.env), search_of(run.config).halvings
     best = next((row for row in rows if row.rung == last and row.kept), None)
     if best is None:
         if reason == "finished":
             reason, code = "every config failed", 4
-        return SearchOutcome(run.path, code, reason, rows, settings, None, None)
+        return SearchOutcome(*told, code, reason, rows, settings, None, None)
     preset = write_preset(run, best)
-    return SearchOutcome(run.path, code, reason, rows, settings, best.config, preset)
+    return SearchOutcome(*told, code, reason, rows, settings, best.config, preset)
 
 
 def write_preset(run: Run, best: RungResult) -> Path:

@@ -44,6 +44,7 @@ def findings(
             "seconds": sum(run.seconds for run in here),
             "steps": sum(max(run.mean.steps, default=0) for run in here),
         },
+        "newer": sum(run.newer for run in here),
         "elsewhere": published_runs(runs, elsewhere),
         "counts": {state: states.count(state) for state in plan.STATES},
         "arms": arms_table(study, units),
