@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from penfac.errors import printable
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -124,7 +126,7 @@ def _draw_mean(axes: "Axes", curves: list[Curve], label: str, ink: str, k: int =
     mean, deviation = returns.mean(axis=0), returns.std(axis=0, ddof=len(curves) > 1)
     dashes = ("-", "--", ":")[k // len(INKS) % 3]  # colours run out
     look = {"color": ink, "linestyle": dashes, "marker": _marker(grid)}
-    axes.plot(grid, mean, linewidth=2, label=label, **look)
+    axes.plot(grid, mean, linewidth=2, label=_plain(label), **look)
     return grid, mean, deviation
 
 
@@ -133,11 +135,18 @@ def _marker(steps: Sequence[int] | np.ndarray) -> str | None:
 
 
 def _label(axes: "Axes", title: str) -> None:
-    axes.set(title=title, xlabel="environment steps", ylabel="return without noise")
+    axes.set(
+        title=_plain(title), xlabel="environment steps", ylabel="return without noise"
+    )
     axes.xaxis.set_major_formatter(
         lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x:,.0f}"
     )
     _tidy(axes)
+
+
+def _plain(text: str) -> str:
+    """Text that matplotlib does not read as mathematics."""
+    return printable(text).replace("$", r"\$")
 
 
 def _tidy(axes: "Axes") -> None:

@@ -8,16 +8,32 @@ import statistics
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
+from penfac.errors import printable
 from penfac.runs.config import RunConfig
 from penfac.runs.learners import Learner
 from penfac.training.listener import Listener
 
+
+class PlainConsole(Console):
+    """Tables of what files say: no markup, no character that the terminal would obey."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+
 # a pipe has no width, and the 80 columns that rich assumes are few for a table
-console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+console = PlainConsole(
+    highlight=False,
+    markup=False,
+    emoji=False,
+    width=None if sys.stdout.isatty() else 120,
+)
 
 
 @contextlib.contextmanager
@@ -40,6 +56,7 @@ def reserve_stdout(wanted: bool):
 
 
 def say(text: str) -> None:
+    text = printable(text)
     try:
         print(text, flush=True)  # rich would wrap long paths
     except UnicodeEncodeError:  # a path that this locale cannot encode
@@ -182,7 +199,7 @@ class Live(Plain):
 
     def noted(self, text: str) -> None:
         if not text.startswith("compiled"):  # log.txt has those
-            self.progress.console.print(text, markup=False)
+            self.progress.console.print(text)
 
     def close(self) -> None:
         self.progress.stop()

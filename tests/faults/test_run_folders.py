@@ -367,6 +367,7 @@ def test_a_damaged_policy_is_5(finished):
 
 def test_a_policy_of_another_environment_is_2(finished):
     edit(finished / "config.json", env=f"{BAD}Shaped-v0")
+    shutil.rmtree(finished / "checkpoints")  # which say so too
     result = command("eval", finished, "--episodes", 1)
     assert result.code == 2
     assert "3 inputs and 1 actions" in result.line

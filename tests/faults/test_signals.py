@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 
 # ten updates of fifty steps; an evaluation of ten steps every other one
 LONGER = ["--env", f"{BAD}Plain-v0", *TINY, "--steps=500", "--eval-every=100"]
+RUN = "runs/penfac/test"
 RARELY = "--checkpoint-every=1h"  # only the signal makes it save
 
 
@@ -48,9 +49,7 @@ MEETINGS = [  # where, which signal, and the update that must be on the disk aft
 def test_a_signal_in_every_phase(whole_run, tmp_path):
     steps = []
     for k, (where, number, _) in enumerate(MEETINGS):
-        words = (
-            ["resume", "runs/penfac/test"] if k else ["train", *LONGER, "--name=test"]
-        )
+        words = ["resume", RUN, "--trust"] if k else ["train", *LONGER, "--name=test"]
         every = "--checkpoint-every=0s" if where["phase"] == "checkpoint" else RARELY
         steps.append({"argv": [*words, every], "at": where | {"signal": int(number)}})
     ends = met_by_signals(tmp_path, steps)
@@ -65,9 +64,9 @@ def test_a_signal_in_every_phase(whole_run, tmp_path):
         assert number.name in state["error"]
         assert update in (None, state["last_checkpoint"]), where
     assert "Traceback" not in said
-    assert said.count("continue: penfac resume runs/penfac/test") == len(MEETINGS)
+    assert said.count(f"continue: penfac resume {RUN} --trust") == len(MEETINGS)
     run = tmp_path / "runs" / "penfac" / "test"
-    assert command_alone("resume", run, cwd=tmp_path).code == 0
+    assert command_alone("resume", run, "--trust", cwd=tmp_path).code == 0
     same_end(run, whole_run)
 
 
@@ -78,7 +77,7 @@ def test_the_second_signal_leaves_at_once(number, whole_run, tmp_path):
     # in the seventh update, between two checkpoints, and while one is being written
     steps = [
         {"argv": words, "at": at("collect", 320, **twice)},
-        {"argv": ["resume", "runs/penfac/test", "--checkpoint-every=0s"],
+        {"argv": ["resume", RUN, "--trust", "--checkpoint-every=0s"],
          "at": at("checkpoint", 3, "fsync", k=3, **twice)},
     ]  # fmt: skip
     ends = met_by_signals(tmp_path, steps)
@@ -109,7 +108,7 @@ def test_stop_after_ends_with_0_and_says_how_to_go_on(whole_run):
     first = command("train", *LONGER, "--name", "test", "--stop-after", "0s", RARELY)
     assert (first.code, first.err) == (0, "")
     assert "stopped after the time given" in first.out
-    assert "continue: penfac resume runs/penfac/test" in first.out
+    assert f"continue: penfac resume {RUN} --trust" in first.out
     assert status(run)["state"] == "stopped"
     assert status(run)["exit_code"] == 0
     # until it is done, in slices of a tenth of a second

@@ -378,7 +378,7 @@ def test_going_on_with_other_versions_than_it_was_begun_with(monkeypatch):
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"envs": ("penfac/LRQ-v0",)}, "arm wide on penfac/LRQ-v0: .*no such env"),
+        ({"envs": ("penfac/LRQ-v0",)}, "small: penfac/LRQ-v0: no such env"),
         ({"arms": (Arm("a"), Arm("b", preset="mine"))}, "arm b on penfac/LQR-v0: .*mine"),
         ({"arms": (Arm("a", settings={"gama": 1}),)}, "arm a on penfac/LQR-v0: .*gama"),
         ({"arms": (Arm("a", settings={"gamma": 7}),)}, "arm a on penfac/LQR-v0: .*gamma"),

@@ -295,7 +295,7 @@ def test_killed_at_any_moment(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert command("train", *PLAIN, "--name", "whole").code == 0
     words = [["train", *PLAIN, "--into=killed", EVERY]]
-    words += [["resume", "killed", EVERY] for _ in KILLS[1:]]
+    words += [["resume", "killed", "--trust", EVERY] for _ in KILLS[1:]]
     steps = [
         {"argv": argv, "at": where} for argv, where in zip(words, KILLS, strict=True)
     ]

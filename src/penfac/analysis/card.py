@@ -9,8 +9,9 @@ import statistics
 from typing import Any, NamedTuple
 
 from penfac.algos import ALGORITHMS
-from penfac.errors import ConfigError
+from penfac.errors import ConfigError, printable
 from penfac.policy import Policy
+from penfac.report.markdown import code, text
 from penfac.runs.config import RunConfig
 from penfac.runs.evaluations import Evaluation, read_evaluations
 from penfac.runs.learners import Learner
@@ -107,10 +108,10 @@ def front_matter(facts: Facts) -> str:
 def opening(facts: Facts) -> str:
     c = facts.config
     summary = ALGORITHMS[c.algo].summary
-    return f"""# {c.algo} on {c.env}
+    return f"""# {c.algo} on {text(c.env)}
 
-A deterministic controller for `{c.env}`, learned by `{c.algo}` ({summary})
-of penfac {c.penfac}. It needs numpy and safetensors, no JAX.
+A deterministic controller for {code(c.env)}, learned by `{c.algo}` ({summary})
+of penfac {text(c.penfac)}. It needs numpy and safetensors, no JAX.
 """
 
 
@@ -135,7 +136,7 @@ It is the policy as training left it, no seed and no moment chosen.
 
 On states that training never used:
 
-    penfac eval {shlex.quote(facts.place)} --episodes 100
+    penfac eval {typed(facts.place)} --episodes 100
 
 {best_of(facts)}"""
 
@@ -168,7 +169,7 @@ def learned(facts: Facts) -> str:
     seeds = ", ".join(map(str, c.seeds))
     return f"""## How it was learned
 
-{c.steps:,} environment steps for each seed ({seeds}), preset `{c.preset}`.
+{c.steps:,} environment steps for each seed ({seeds}), preset {code(c.preset)}.
 
 {table if rows else "Every setting is the default."}
 """
@@ -187,8 +188,13 @@ def loading(facts: Facts) -> str:
 
 As ONNX, or as a C header without dependencies:
 
-    penfac export {shlex.quote(place)} --onnx policy.onnx --c policy.h
+    penfac export {typed(place)} --onnx policy.onnx --c policy.h
 """
+
+
+def typed(place: str) -> str:
+    """A path as a shell takes it, on one line."""
+    return printable(" ".join(shlex.quote(place).splitlines()))
 
 
 def spaces(facts: Facts) -> str:
@@ -213,9 +219,9 @@ def reproducing(facts: Facts) -> str:
     versions = ", ".join(f"{k} {v}" for k, v in (c.versions or {}).items())
     return f"""## How to get it again
 
-    {" ".join(command.split())}
+    {printable(" ".join(command.split()))}
 
-penfac {c.penfac}; {versions or "other versions were not kept"}.
+penfac {text(c.penfac)}; {text(versions) or "other versions were not kept"}.
 With these versions the same kind of machine learns it again; a CPU to the bit.
 """
 
@@ -223,11 +229,11 @@ With these versions the same kind of machine learns it again; a CPU to the bit.
 def limits(facts: Facts) -> str:
     c = facts.config
     options = {k: v for k, v in vars(c.env_options).items() if v}
-    more = f" with {json.dumps(options)}" if options else ""
+    more = f" with {code(json.dumps(options))}" if options else ""
     seeds = ", ".join(map(str, c.seeds))
     return f"""## What it has not been tried on
 
-- anything but `{c.env}`{more}: other physics, masses, delays, sensor noise, a real robot
+- anything but {code(c.env)}{more}: other physics, masses, delays, sensor noise, a real robot
 - states far from those of training: there it acts, inside the bounds, without having learned to
 - other seeds than {seeds}: another seed learns another policy
 - safety: nothing here limits a speed, a force or a temperature; the bounds of the action are all

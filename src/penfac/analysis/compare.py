@@ -9,10 +9,11 @@ from penfac import stats
 from penfac.analysis.evaluate import evaluate_run
 from penfac.errors import ConfigError
 from penfac.plots import Curve, comparison
-from penfac.runs.evaluations import mean_curve, score
+from penfac.runs.evaluations import FILE, mean_curve, score
 from penfac.runs.folder import RunFolder
 from penfac.runs.learners import Learner
 from penfac.runs.run import Run
+from penfac.runs.sealed import newer_rows
 from penfac.runs.storage import make_folder
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -83,6 +84,7 @@ def summary_row(label: str, run: Run, drawn: list[Curve]) -> dict[str, Any]:
         "steps": min(last.values()),
         "score": statistics.fmean(scores),
         "std": statistics.stdev(scores) if len(scores) > 1 else None,
+        "newer": sum(newer_rows(x.path, FILE) for x in run.learners),
     }
 
 

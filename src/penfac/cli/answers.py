@@ -4,7 +4,6 @@ import shlex
 import statistics
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from penfac.runs.learners import Learner
@@ -50,17 +49,22 @@ def print_outcome(outcome: Outcome) -> None:
     took = f"{outcome.steps_now:,} steps in {outcome.seconds:.0f} s"
     say(f"{outcome.reason}: {took} ({rate:,.0f} steps/s)")
     folder = shlex.quote(str(outcome.folder))
+    trust = trust_option(outcome.env)
     bundle = outcome.folder.suffix == ".safetensors"
     if bundle:
         say(f"bundle: {outcome.folder} and its .csv")
         say(f"folders: penfac runs unpack {folder}")
     else:
         say(f"run: {outcome.folder}   curve: {outcome.folder / 'curve.png'}")
-    trust = " --trust" * (":" in outcome.env)
     if outcome.reason != "finished":
         say(f"continue: penfac resume {folder}{trust}")
     elif not bundle:
         say(f"next: penfac eval {folder}{trust}")
+
+
+def trust_option(env: str) -> str:
+    """What a command needs that is to import the environment's module."""
+    return " --trust" * (":" in env)
 
 
 def print_returns(outcome: Outcome) -> None:
@@ -150,7 +154,7 @@ def print_search(found: SearchOutcome) -> None:
     say(f"table: {found.folder / 'search.csv'}")
     folder = shlex.quote(str(found.folder))
     if found.preset is None:
-        say(f"continue: penfac resume {folder}")
+        say(f"continue: penfac resume {folder}{trust_option(found.env)}")
     else:
         say(f"preset: {found.preset}   (train with --preset, on other seeds)")
 
@@ -213,7 +217,14 @@ def print_plotted(report: dict[str, Any]) -> None:
             f"{row['env']} {row['label']}: {row['score']:.1f}{spread} "
             f"at {row['steps']:,} steps, {seeds}"
         )
+    say_newer(sum(row["newer"] for row in report["curves"]))
     say(f"figure: {report['file']}")
+
+
+def say_newer(rows: int) -> None:
+    """Tell of figures that may go when a run is resumed."""
+    if rows:
+        say(f"{rows:,} rows newer than the checkpoint of their run are among these")
 
 
 def print_played(report: dict[str, Any]) -> None:
@@ -247,8 +258,7 @@ def _cell(value: Any) -> str:
         return ", ".join(f"{k} {v}" for k, v in value.items())
     if isinstance(value, list):
         return ", ".join(_cell(v) for v in value) or "none"
-    # rich would read the [device] of a pip command as a style
-    return f"{value:g}" if isinstance(value, float) else escape(str(value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def print_environments(rows: list[dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from penfac.cli.groups import spread
 from penfac.cli.help import Command, Group
-from penfac.errors import PenfacError, StorageError
+from penfac.errors import PenfacError, StorageError, one_line
 from penfac.process import close_stdout, keep_streams, recognise_ctrl_c
 
 app = typer.Typer(
@@ -108,7 +108,7 @@ def fail(message: str, code: int) -> int:
 
 
 def print_error(message: str) -> None:
-    print(f"penfac: {' '.join(message.split())}", file=sys.stderr)
+    print(f"penfac: {one_line(message)}", file=sys.stderr)
 
 
 def follow(work: Callable[[Any], Any], as_json: bool, answer: Answer) -> int:

@@ -80,7 +80,9 @@ def card(
         file = home / "README.md" if out is None else out
         write(file, card(facts).encode())
         result = mean_return(facts.evaluations)
-        return {"card": str(file), "seeds": len(facts.evaluations)} | result._asdict()
+        newer = newer_of(run)
+        seeds = {"seeds": len(facts.evaluations), "newer": newer}
+        return {"card": str(file)} | seeds | result._asdict()
 
     return reply(json_, work, print_card)
 
@@ -184,6 +186,15 @@ def facts_of(run: Path) -> Any:
     return Facts(opened.config, last, load_policy(first.path), str(run))
 
 
+def newer_of(run: Path) -> int:
+    """Rows of evaluations.csv that no checkpoint vouches for yet."""
+    from penfac.runs.evaluations import FILE
+    from penfac.runs.run import Run
+    from penfac.runs.sealed import newer_rows
+
+    return sum(newer_rows(learner.path, FILE) for learner in Run.open(run).learners)
+
+
 # --- files -------------------------------------------------------------------------------
 
 
@@ -245,8 +256,10 @@ def print_exported(report: dict[str, Any]) -> None:
 
 def print_card(report: dict[str, Any]) -> None:
     from penfac import terminal
+    from penfac.cli import answers
 
     terminal.say(
         f"{report['card']}: return {report['mean']:.2f} +/- {report['spread']:.2f} "
         f"over {report['over']}"
     )
+    answers.say_newer(report["newer"])

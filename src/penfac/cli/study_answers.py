@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
+from penfac.cli.answers import say_newer
 from penfac.studies.runner import StudyOutcome
 from penfac.studies.spec import Study
 from penfac.terminal import console, say
@@ -80,6 +81,7 @@ def progress_table(progress: dict[str, Any]) -> Table:
 
 def print_progress(progress: dict[str, Any]) -> None:
     console.print(progress_table(progress))
+    say_newer(progress["newer"])
 
 
 def print_report(report: dict[str, Any]) -> None:
@@ -88,4 +90,5 @@ def print_report(report: dict[str, Any]) -> None:
         say(f'{claim["verdict"]}: "{claim["words"]}" ({why})')
         for warning in claim["warnings"]:
             say(f"  warning: {warning}")
+    say_newer(report["findings"]["newer"])
     say(f"page: {report['files'][0]}")

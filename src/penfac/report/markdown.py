@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
+from penfac.errors import printable
 from penfac.report import words
 from penfac.report.words import MISSING, SIGNS, STATES
 
@@ -27,12 +28,26 @@ def markdown(findings: dict, figure_names: list[str]) -> str:
 
 def text(value: object) -> str:
     """One line with all Markdown and HTML escaped."""
-    line = " ".join(str(value).splitlines()).strip()
+    line = printable(" ".join(str(value).splitlines())).strip()
     line = re.sub(r"([\\`*_\[\]|~#])", r"\\\1", line)
     line = re.sub(r"^(\d*)([-+.)])(?=\s|$)", r"\1\\\2", line)  # a list marker
     for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("$", "&#36;")):
         line = line.replace(sign, entity)
     return line
+
+
+def code(value: object) -> str:
+    """A code span, which nothing in it can leave."""
+    line = printable(" ".join(str(value).split()))
+    fence = _longer_fence(line, 1)
+    pad = " " * ("`" in line[:1] + line[-1:])
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def _longer_fence(inside: str, least: int) -> str:
+    """More backticks than any run of them inside."""
+    longest = max((len(run) for run in re.findall(r"`+", inside)), default=0)
+    return "`" * max(least, longest + 1)
 
 
 def _table(head: list[str], rows: list[list[str]], right: bool = False) -> str:
@@ -41,11 +56,10 @@ def _table(head: list[str], rows: list[list[str]], right: bool = False) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
 
 
-def _fenced(code: str) -> str:
+def _fenced(inside: str) -> str:
     """A code block with a fence longer than any run of backticks in it."""
-    longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{code}\n{fence}"
+    fence = _longer_fence(inside, 3)
+    return f"{fence}\n{printable(inside)}\n{fence}"
 
 
 def _folded(title: str, inside: str) -> str:

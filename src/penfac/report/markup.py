@@ -6,12 +6,13 @@ import html
 import importlib.resources
 import mimetypes
 
+from penfac.errors import printable
 from penfac.report.words import SIGNS
 
 
 def text(value: object) -> str:
     """Escaped: safe between tags and inside quoted attributes."""
-    return html.escape(str(value), quote=True)
+    return html.escape(printable(str(value)), quote=True)
 
 
 def asset(name: str) -> str:

@@ -13,7 +13,8 @@ from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError, CorruptFile
 from penfac.runs.folder import NAMES
 from penfac.settings.configs import to_values
-from penfac.settings.registry import SETTINGS, parse_saved
+from penfac.settings.declaration import known_fields
+from penfac.settings.registry import SETTINGS, config_class, parse_saved
 
 FORMAT = 1
 FILE = "config.json"
@@ -102,7 +103,7 @@ def parse_config(file: Path, document: Any) -> RunConfig:
     if not isinstance(document, dict) or "format" not in document:
         raise CorruptFile(f"{file}: is not a config that penfac wrote")
     version = document["format"]
-    if not isinstance(version, int) or version > FORMAT:
+    if type(version) is not int or not 1 <= version <= FORMAT:
         raise CorruptFile(
             f"{file}: has format {version}, of penfac {document.get('penfac')}; "
             f"this penfac reads up to {FORMAT}"
@@ -122,6 +123,7 @@ def parse_config(file: Path, document: Any) -> RunConfig:
         settings = parse_saved(config.algo, config.settings)
         config = msgspec.structs.replace(config, settings=settings, arms=arms)
         check_config(config)
+        check_search(config)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{file}: {explain(error, document)}") from None
     except ConfigError as error:
@@ -187,6 +189,24 @@ def check_config(config: RunConfig) -> None:
         raise ConfigError("--arms: the file has no arm; write [NAME] blocks")
     for arm in config.arms or ():
         check_arm_name(arm)
+
+
+def check_search(config: RunConfig) -> None:
+    """Numbers of a search that fit its arms, and settings that they have."""
+    search, arms = config.search, config.arms or {}
+    if search is None:
+        return
+    most = min(len(arms), config.steps).bit_length() - 1
+    for name, value, low, high in (
+        ("configs", search.configs, 2, len(arms)),
+        ("halvings", search.halvings, 0, most),
+        ("seed", search.seed, 0, math.inf),
+        ("processes", search.processes or 1, 1, math.inf),
+    ):
+        if not low <= value <= high:
+            raise ConfigError(f"search.{name} {value}: must be {low} to {high}")
+    for key in search.space.keys() - known_fields(config_class(config.algo)).keys():
+        raise ConfigError(f"search.space: {key} is no setting of {config.algo}")
 
 
 def check_arm_name(name: str) -> None:

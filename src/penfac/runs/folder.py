@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from penfac.errors import CorruptFile, RunFolderBusy
+from penfac.errors import CorruptFile, RunFolderBusy, printable
 from penfac.policy import Policy
 from penfac.runs import checkpoints, csv_files, segments
 from penfac.runs.checkpoints import Arrays, Checkpoint, Meta
@@ -103,7 +103,7 @@ class RunFolder:
             storage(self.path),
             open(self.path / "log.txt", "a", encoding="utf-8") as f,
         ):
-            f.write(f"{stamp} {text}\n")
+            f.write(f"{stamp} {printable(text)}\n")
 
     def sweep(self) -> None:
         """Remove what a killed process had not finished writing."""

@@ -42,6 +42,7 @@ class SearchOutcome:
     """How a search stands."""
 
     folder: Path
+    env: str
     exit_code: int
     reason: str
     rows: list[RungResult]
@@ -137,14 +138,14 @@ def conclude(
 ) -> SearchOutcome:
     """Write the preset of the best config, once there is one."""
     settings = drawn_settings(run.config)
-    last = search_of(run.config).halvings
+    told, last = (named, run.config.env), search_of(run.config).halvings
     best = next((row for row in rows if row.rung == last and row.kept), None)
     if best is None:
         if reason == "finished":
             reason, code = "every config failed", 4
-        return SearchOutcome(named, code, reason, rows, settings, None, None)
+        return SearchOutcome(*told, code, reason, rows, settings, None, None)
     preset = named / write_preset(run, best)
-    return SearchOutcome(named, code, reason, rows, settings, best.config, preset)
+    return SearchOutcome(*told, code, reason, rows, settings, best.config, preset)
 
 
 def write_preset(run: Run, best: RungResult) -> str:

@@ -37,6 +37,7 @@ def findings(
             "seconds": sum(run.seconds for run in here),
             "steps": sum(max(run.mean.steps, default=0) for run in here),
         },
+        "newer": sum(run.newer for run in here),
         "elsewhere": published_runs(runs, elsewhere),
         "study": spec.to_table(study),
         "gaits": gait_files(runs),

@@ -4,9 +4,11 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from penfac.runs.evaluations import mean_curve
+from penfac.runs.evaluations import FILE, mean_curve
+from penfac.runs.sealed import newer_rows
 from penfac.studies import plan
 from penfac.studies.plan import Unit
+from penfac.studies.run_results import refuse_lost
 
 
 def read_progress(folder: Path) -> dict[str, Any]:
@@ -18,14 +20,17 @@ def read_progress(folder: Path) -> dict[str, Any]:
         for env in study.envs
         for arm in study.arms
     ]
-    total = {state: sum(r[state] for r in rows) for state in plan.STATES}
+    total = {key: sum(r[key] for r in rows) for key in (*plan.STATES, "newer")}
     return {"study": study.name, "runs": len(units)} | total | {"arms": rows}
 
 
 def arm_progress(units: list[Unit]) -> dict[str, Any]:
     """One arm on one environment."""
     states = [plan.state_of(unit) for unit in units]
-    curves = [curve for unit in units if (curve := mean_curve(unit.path)).steps]
+    read = [mean_curve(unit.path) for unit in units]
+    for unit, state, curve in zip(units, states, read, strict=True):
+        refuse_lost(unit, state, curve.steps)
+    curves = [curve for curve in read if curve.steps]
     last = [curve.returns[-1] for curve in curves]
     done = sum(min(curve.steps[-1], units[0].steps) for curve in curves)
     return {
@@ -36,4 +41,5 @@ def arm_progress(units: list[Unit]) -> dict[str, Any]:
         "steps": done / sum(unit.steps for unit in units),
         "return": statistics.fmean(last) if last else None,
         "std": statistics.stdev(last) if len(last) > 1 else None,
+        "newer": sum(newer_rows(unit.path, FILE) for unit in units),
     }

@@ -4,10 +4,11 @@ import csv
 from pathlib import Path
 from typing import NamedTuple
 
-from penfac.errors import ConfigError
+from penfac.errors import ConfigError, CorruptFile
+from penfac.runs import evaluations
 from penfac.runs.csv_files import reading, whole_lines
 from penfac.runs.evaluations import LearningCurve, read_curves
-from penfac.runs.sealed import checked_bytes
+from penfac.runs.sealed import checked_bytes, newer_rows
 from penfac.runs.status import read_status
 from penfac.settings.configs import to_values
 from penfac.studies import plan
@@ -26,6 +27,7 @@ class RunResult(NamedTuple):
     curves: dict[str, LearningCurve]
     seconds: float
     active: dict[str, float] = {}  # noqa: RUF012  share of updates, by condition
+    newer: int = 0  # rows of evaluations.csv that no checkpoint vouches for yet
 
     @property
     def mean(self) -> LearningCurve:
@@ -40,7 +42,18 @@ def read_run(unit: Unit, needs: tuple[Need, ...] = ()) -> RunResult:
     shares = {n.text: active_share(unit, n) for n in needs if n.arm == unit.arm}
     active = {text: share for text, share in shares.items() if share is not None}
     curves, seconds = read_curves(unit.path), read_seconds(unit.path)
-    return RunResult(unit, state, error, curves, seconds, active)
+    refuse_lost(unit, state, curves)
+    newer = newer_rows(unit.path, evaluations.FILE)
+    return RunResult(unit, state, error, curves, seconds, active, newer)
+
+
+def refuse_lost(unit: Unit, state: str, curves: object) -> None:
+    """A run that counts as finished has figures, or its loss is told."""
+    if state == "finished" and not curves:
+        raise CorruptFile(
+            f"{unit.path}: is listed as finished, but has no {evaluations.FILE}; "
+            "restore the file, or remove the folder and run the study again"
+        )
 
 
 # --- files -------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penfac.algos import ALGORITHMS
-from penfac.errors import ConfigError
+from penfac.errors import ConfigError, printable
 from penfac.runs.config import check_arm_name
 from penfac.settings.suggest import did_you_mean
 from penfac.settings.toml import read_toml
@@ -100,14 +100,17 @@ def check_claim(claim: Claim, study: Study) -> None:
 def check_types(study: Study) -> None:
     """Refuse values of the wrong type, and names that cannot name a folder."""
     for key in ("name", "title", "question", "paper", "fidelity"):
-        if not isinstance(getattr(study, key), str):
-            raise ConfigError(f"{key} = {getattr(study, key)!r}: must be text")
+        check_text(key, getattr(study, key))
     for word in (study.name, study.fidelity or "none"):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", word):
             raise ConfigError(
                 f"{word!r}: a name must hold letters, digits, . _ and - only"
             )
-    word_list(study.name, "envs", study.envs)
+    for env in word_list(study.name, "envs", study.envs):
+        check_text("envs", env)
+    for claim in study.claims:
+        check_text("words", claim.words)
+        check_text("where", claim.where)
     every = vars(study) | {"eval_every": study.eval_every or 1}
     needed = ("seeds", "steps", "eval_every", "eval_episodes")
     if not set(needed) <= whole_numbers(study.name, every).keys():
@@ -115,16 +118,20 @@ def check_types(study: Study) -> None:
             f"{study.name}: seeds, steps and eval_episodes must be whole numbers above 0"
         )
     for arm in study.arms:
-        if not all(isinstance(w, str) for w in (arm.name, arm.preset, arm.note)):
-            raise ConfigError(
-                f"{study.name}: arm {arm.name}: name, algo, preset and note must be text"
-            )
+        for word in (arm.name, arm.preset, arm.note):
+            check_text(f"{study.name}: name, algo, preset or note of an arm", word)
         if not isinstance(arm.settings, dict):
             raise ConfigError(f"{study.name}: arm {arm.name}: settings must be a table")
         try:
             json.dumps(arm.settings)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{study.name}: arm {arm.name}: {error}") from None
+
+
+def check_text(key: str, value: Any) -> None:
+    """Refuse what is no text, and what a terminal would obey."""
+    if not isinstance(value, str) or printable(value) != value:
+        raise ConfigError(f"{key} = {value!r}: must be text without control characters")
 
 
 def arms_named(study: Study, only: tuple[str, ...]) -> tuple[Arm, ...]:

@@ -27,6 +27,7 @@ from penfac.errors import (
     PenfacError,
     RunFolderBusy,
     StorageError,
+    one_line,
 )
 from penfac.runs.config import FILE, RunConfig, check_config
 from penfac.runs.folder import RunFolder, create_folder
@@ -157,7 +158,7 @@ def train_locked(
         for recorder in recorders:
             recorder.write_status("failed", 3, message)
         # the process ends here: nobody else can report it
-        print(f"penfac: {message}", file=sys.stderr, flush=True)
+        print(f"penfac: {one_line(message)}", file=sys.stderr, flush=True)
 
     def note(text: str) -> None:
         recorders[0].folder.log(text)
