@@ -9,7 +9,7 @@ from typing import Any
 from docs import marks
 
 from penfac.algos import ALGORITHMS
-from penfac.api import KINDS, Model, Place
+from penfac.api import KINDS, Model, Place, load
 from penfac.cli.catalogue import presets_table
 from penfac.settings import presets
 from penfac.settings.declaration import declared
@@ -93,22 +93,28 @@ from penfac.api.model import Model as Model
 from penfac.api.model import Place as Place
 
 KINDS: dict[str, type[Model]]
-
-def load(path: Place, env: Any = None, seed: int | None = None) -> Model: ...
 """
 
 
 def stub() -> str:
     """Return the text of __init__.pyi: the constructor of each class."""
-    return HEAD + "".join(class_stub(kind) for kind in KINDS.values())
+    return HEAD + load_stub() + "".join(class_stub(kind) for kind in KINDS.values())
+
+
+def load_stub() -> str:
+    listed = ", ".join(map(shown, inspect.signature(load).parameters.values()))
+    return f"\ndef load(\n    {listed}\n) -> Model: ...\n"
+
+
+def shown(parameter: inspect.Parameter) -> str:
+    default = parameter.default
+    end = "" if default is inspect.Parameter.empty else f" = {literal(default)}"
+    return f"{parameter.name}: {annotation(parameter.annotation)}{end}"
 
 
 def class_stub(kind: type[Model]) -> str:
     parameters = list(inspect.signature(kind).parameters.values())
-    lines = [
-        f"        {p.name}: {annotation(p.annotation)} = {literal(p.default)},"
-        for p in parameters[1:]
-    ]
+    lines = [f"        {shown(parameter)}," for parameter in parameters[1:]]
     return "\n".join(
         [
             "",

@@ -8,7 +8,9 @@ from penfac.api.model import Place as Place
 
 KINDS: dict[str, type[Model]]
 
-def load(path: Place, env: Any = None, seed: int | None = None) -> Model: ...
+def load(
+    path: Place, env: Any = None, seed: int | None = None, trust: bool = False
+) -> Model: ...
 
 class PeNFAC(Model):
     """Penalized Neural Fitted Actor-Critic: batch updates in a trust region."""

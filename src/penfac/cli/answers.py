@@ -233,10 +233,18 @@ def print_files(report: dict[str, Any]) -> None:
 
 
 def print_presets(rows: list[dict[str, Any]], algo: str, env: str) -> None:
-    table = Table(*rows[0], title=f"{algo} on {env}: presets, and the paper's tables")
+    """Print the values of each setting, then what each means."""
+    last = ("takes", "means")
+    values = [name for name in rows[0] if name not in last]
+    table = Table(*values, title=f"{algo} on {env}: presets, and the paper's tables")
     for row in rows:
-        table.add_row(*map(_cell, row.values()))
+        table.add_row(*(_cell(row[name]) for name in values))
     console.print(table)
+    table = Table("setting", *last, title="what they mean")
+    for row in rows:
+        table.add_row(row["setting"], *(_cell(row[name]) for name in last))
+    console.print(table)
+    say(f"change one: penfac train --algo {algo} --set {rows[0]['setting']}=VALUE")
 
 
 def _cell(value: Any) -> str:

@@ -15,6 +15,7 @@ def nearest(
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of an error line: the closest known word, or nothing."""
-    # less alike is another word, not a slip: sac is not cac
-    close = nearest(word, known, n=1, likeness=0.7)
+    # a short word that differs in a letter is another one, no slip: sac is not cac
+    likeness = 0.7 if len(word) < 5 else 0.55
+    close = nearest(word, known, n=1, likeness=likeness)
     return f"; did you mean {close[0]}?" if close else ""
