@@ -466,6 +466,54 @@ class TD3(Model):
         rounds: int = 1,
     ) -> None: ...
 
+class SAC(Model):
+    """Soft actor-critic with a learned temperature, evaluated by its mean."""
+
+    algo: ClassVar[str]
+    def __init__(
+        self,
+        env: Any,
+        *,
+        preset: str = "tuned",
+        seed: int = 0,
+        out: Place = "runs",
+        name: str | None = None,
+        on: str = "auto",
+        max_episode_steps: int | None = None,
+        action_bounds: tuple[float, float] | None = None,
+        flatten_obs: bool = False,
+        env_kwargs: dict[str, Any] | None = None,
+        gamma: float = 0.99,
+        time_limit: Literal["bootstrap", "terminal"] = "bootstrap",
+        reward_scale: float = 1.0,
+        temperature: float | None = None,
+        temperature_start: float = 1.0,
+        temperature_lr: float = 0.001,
+        target_entropy: float = -1.0,
+        critics: int = 2,
+        critic_lr: float = 0.001,
+        actor_lr: float = 0.001,
+        tau: float = 0.005,
+        adam_b1: float = 0.9,
+        adam_b2: float = 0.999,
+        adam_eps: float = 1e-08,
+        sigma: float = 1.0,
+        random_steps: int = 1000,
+        replay: int = 1000000,
+        learning_starts: int = 1000,
+        batch_size: int = 256,
+        gradient_steps: int = 50,
+        actor_hidden: Sequence[int] = (64, 64),
+        critic_hidden: Sequence[int] = (64, 64),
+        activation: Literal["leaky_relu", "relu", "tanh"] = "relu",
+        init: Literal["uniform", "orthogonal", "small"] = "uniform",
+        normalise_obs: bool = False,
+        obs_clip: float = 5.0,
+        worlds: int = 1,
+        steps_per_world: int = 50,
+        rounds: int = 1,
+    ) -> None: ...
+
 class PPO(Model):
     """Proximal policy optimisation, evaluated by its mean."""
 
