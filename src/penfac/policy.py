@@ -291,7 +291,7 @@ def _fits(w: PolicyWeights, actions: ActionScale) -> bool:
 
 
 def _tiling(d: dict[str, Any], obs_dim: int) -> Tiling:
-    sides = [tuple(map(float, d[key])) for key in ("low", "high")]
+    sides = tuple(map(float, d["low"])), tuple(map(float, d["high"]))
     counts = [int(d[key]) for key in ("tilings", "tiles", "memory")]
     if min(counts) < 1 or not all(a < b for a, b in zip(*sides, strict=True)):
         raise ValueError("the tiling has no tiles")

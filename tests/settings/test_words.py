@@ -3,6 +3,7 @@
 import inspect
 
 import pytest
+from docs import tables
 from tests.faults.commands import command
 
 from penfac.errors import ConfigError
@@ -99,3 +100,11 @@ def test_every_keyword_of_stable_baselines3_is_known(name):
     ours = settings(name.lower())
     keywords = set(inspect.signature(getattr(sb3, name)).parameters) - {"env", "seed"}
     assert keywords - ours <= set(EVERY)
+
+
+def test_the_table_of_words_is_the_one_that_the_file_makes():
+    """`make tables` writes it."""
+    text = (tables.DOCS / tables.WORDS).read_text(encoding="utf-8")
+    assert tables.with_words(text) == text
+    for word in EVERY:
+        assert f"`{word}`" in text

@@ -209,7 +209,8 @@ def print_plotted(report: dict[str, Any]) -> None:
         spread = "" if row["std"] is None else f" +- {row['std']:.1f}"
         seeds = f"{row['seeds']} of {row['of']} seeds"
         say(
-            f"{row['env']} {row['label']}: {row['score']:.1f}{spread} "
+            f"{' '.join(filter(None, (row['env'], row['label'])))}: "
+            f"{row['score']:.1f}{spread} "
             f"at {row['steps']:,} steps, {seeds}"
         )
     say(f"figure: {report['file']}")
