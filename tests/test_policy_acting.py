@@ -206,3 +206,13 @@ def test_penfac_policy_imports_neither_jax_nor_gymnasium(tmp_path):
     argv = [sys.executable, "-c", script, str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_predict_is_the_same_action_in_the_words_of_others():
+    policy = trained("penfac, tanh")[-1]
+    obs = states(3)
+    action, memory = policy.predict(obs, None, None, deterministic=True)
+    np.testing.assert_array_equal(action, policy(obs))
+    assert memory is None
+    with pytest.raises(ValueError, match="a policy has no noise"):
+        policy.predict(obs, deterministic=False)

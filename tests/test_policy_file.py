@@ -293,3 +293,13 @@ def test_a_policy_needs_neither_jax_nor_gymnasium(tmp_path):
         check=True,
     )
     assert done.stdout == "[] (2,)\n"
+
+
+def test_a_run_of_several_seeds_names_them(tmp_path):
+    for seed in (0, 3):
+        folder = tmp_path / f"seed-{seed}" / "policy"
+        folder.mkdir(parents=True)
+        (folder / "policy.safetensors").write_bytes(make().to_bytes())
+    with pytest.raises(PolicyFileError, match="has seed-0, seed-3: give one of these"):
+        Policy.load(tmp_path)
+    Policy.load(tmp_path / "seed-3")

@@ -76,18 +76,44 @@ def comparison(groups: dict[str, dict[str, list[Curve]]], kind: str = "png") -> 
     every = figure.subplots(tall, wide, squeeze=False).ravel()
     for axes, (env, labelled) in zip(every, groups.items(), strict=False):
         for k, (label, curves) in enumerate(labelled.items()):
-            n, ink = len(curves), INKS[k % len(INKS)]
-            seeds = f"{n} seed{'s' * (n > 1)}"
-            grid, mean, std = _draw_mean(axes, curves, f"{label} ({seeds})", ink, k)
-            if n > 1:
-                for width, alpha in ((std, 0.12), (std / n**0.5, 0.3)):
-                    low, high = mean - width, mean + width
-                    axes.fill_between(grid, low, high, color=ink, alpha=alpha, lw=0)
+            _draw_bands(axes, curves, counted(label, curves), INKS[k % len(INKS)], k)
         axes.legend(frameon=False, loc="best", fontsize="small")
         _label(axes, env)
     for axes in every[len(groups) :]:
         axes.remove()
     return _bytes(figure, kind)
+
+
+def apart(groups: dict[str, dict[str, list[Curve]]], kind: str = "png") -> bytes:
+    """Draw each label in a panel of its own, before all others of its environment in
+    grey: readable for more runs than there are colours."""
+    panels = [(env, label) for env, labelled in groups.items() for label in labelled]
+    wide = min(4, len(panels))
+    tall = -(-len(panels) // wide)
+    figure = _figure(3.2 * wide, 2.5 * tall)
+    every = figure.subplots(tall, wide, squeeze=False, sharey=len(groups) == 1).ravel()
+    for axes, (env, label) in zip(every, panels, strict=False):
+        for other in groups[env].keys() - {label}:
+            grid, returns = on_grid([(c.steps, c.returns) for c in groups[env][other]])
+            axes.plot(grid, returns.mean(axis=0), color=SEED, linewidth=0.7)
+        curves = groups[env][label]
+        grid, *_ = _draw_bands(axes, curves, "", INK)
+        title = counted(label, curves)
+        _label(axes, f"{title}\n{env}" if len(groups) > 1 else title)
+        axes.set(ylabel=None, xlabel=None)
+        axes.locator_params(axis="x", nbins=4)
+        if len(grid) > 1:
+            axes.set_xlim(grid[0], grid[-1])
+    for axes in every[len(panels) :]:
+        axes.remove()
+    figure.supylabel("return without noise", fontsize="medium")
+    figure.supxlabel("environment steps", fontsize="medium")
+    return _bytes(figure, kind)
+
+
+def counted(label: str, curves: list[Curve]) -> str:
+    """A label with the number of its seeds."""
+    return f"{label} ({len(curves)} seed{'s' * (len(curves) > 1)})"
 
 
 def costs(panels: dict[str, list[tuple[int, float]]]) -> bytes:
@@ -128,6 +154,19 @@ def _draw_mean(axes: "Axes", curves: list[Curve], label: str, ink: str, k: int =
     look = {"color": ink, "linestyle": dashes, "marker": _marker(grid)}
     axes.plot(grid, mean, linewidth=2, label=_plain(label), **look)
     return grid, mean, deviation
+
+
+def _draw_bands(
+    axes: "Axes", curves: list[Curve], label: str, ink: str, k: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw the mean, with the standard deviation as a light band, the standard error as
+    a dark one."""
+    grid, mean, std = _draw_mean(axes, curves, label, ink, k)
+    if len(curves) > 1:
+        for width, alpha in ((std, 0.12), (std / len(curves) ** 0.5, 0.3)):
+            low, high = mean - width, mean + width
+            axes.fill_between(grid, low, high, color=ink, alpha=alpha, lw=0)
+    return grid, mean, std
 
 
 def _marker(steps: Sequence[int] | np.ndarray) -> str | None:

@@ -1,7 +1,5 @@
-"""The deterministic policy as numpy arrays: it acts in training and on a robot.
-
-This file needs numpy, and safetensors to read and write, but no other file of penfac.
-"""
+"""The deterministic policy as numpy arrays: it acts in training and on a robot. It needs
+numpy, and safetensors to read and write, but no other file of penfac."""
 
 import hashlib
 import json
@@ -29,9 +27,8 @@ class PolicyFileError(ValueError):
 
 
 class Tiling(NamedTuple):
-    """Tile coding: `tilings` grids of `tiles` tiles a side over a box. The features of a
-    state are the tiles that it lies in, one of each grid. Grids that need more than
-    `memory` features share them by hashing."""
+    """Tile coding: `tilings` grids of `tiles` tiles a side over a box; the features of a
+    state are its tiles. Grids with more than `memory` of them share by hashing."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -50,9 +47,8 @@ class Tiling(NamedTuple):
 
 
 def tile_shifts(tiling: Tiling) -> np.ndarray:
-    """[tilings, n] in tiles: grid k moves by k / tilings of a tile along the first side,
-    and along the others by 3, 5, ... times that: odd numbers that share no factor with
-    `tilings`, so each side gets every shift and no two grids move along one diagonal."""
+    """[tilings, n] in tiles: along the sides, grid k moves by 1, 3, 5, ... times k / tilings
+    of a tile: by numbers coprime to `tilings`, so that each side gets every shift."""
     sides, grids = len(tiling.low), tiling.tilings
     odd = [k for k in range(1, 2 * sides * grids + 2, 2) if math.gcd(k, grids) == 1]
     moved = np.arange(grids)[:, None] * np.array(odd[:sides]) % grids
@@ -142,9 +138,7 @@ class ActionScale:
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         return self.low.astype(np.float64), self.high.astype(np.float64)
 
-    def to_env(
-        self, action: np.ndarray, inside: bool = False, clip: bool = True
-    ) -> np.ndarray:
+    def to_env(self, action: np.ndarray, inside=False, clip=True) -> np.ndarray:
         """[..., m] to [..., *shape] in the space's dtype. Actions outside [-1, 1] are
         clipped, or scaled too if `clip` is False; `inside` says that there are none."""
         a = action.astype(np.float64)
@@ -158,8 +152,7 @@ class ActionScale:
         out = a.astype(self.low.dtype)
         if clip:  # rounding to the space's dtype may leave the box by one unit
             between(out, self.low, self.high)
-        batch = action.shape[:-1]
-        return out if len(self.shape) == 1 else out.reshape(*batch, *self.shape)
+        return out if len(self.shape) == 1 else out.reshape(*a.shape[:-1], *self.shape)
 
 
 @dataclass(frozen=True)
@@ -190,6 +183,12 @@ class Policy:
         if math.isnan(np.vdot(action, action)):
             raise ValueError("observation: too large for float32")
         return self.actions.to_env(action, inside=self.weights.output == "tanh")
+
+    def predict(self, obs: Any, *_: Any, deterministic: bool = True) -> Any:
+        """Return (action, None), as Stable-Baselines3 does."""
+        if not deterministic:
+            raise ValueError("deterministic=False: a policy has no noise, a model has")
+        return self(obs), None
 
     def to_bytes(self) -> bytes:
         """One safetensors file that describes itself."""
@@ -234,12 +233,13 @@ class Policy:
         places = [Path(folder, *inner) for inner in ((), (name,), ("policy", name))]
         path = next((place for place in places if place.is_file()), None)
         if path is None:
-            raise PolicyFileError(f"{folder}: has no {name}")
+            seeds = ", ".join(sorted(p.name for p in Path(folder).glob("seed-*")))
+            why = f"has {seeds}: give one of these" if seeds else f"has no {name}"
+            raise PolicyFileError(f"{folder}: {why}")
         try:
             with safe_open(str(path), framework="numpy") as file:
-                metadata = file.metadata() or {}
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            return _restore(tensors, metadata)
+                return _restore(tensors, file.metadata() or {})
         except PolicyFileError as error:
             raise PolicyFileError(f"{path}: {error}") from None
         except (OSError, SafetensorError, *MALFORMED) as error:

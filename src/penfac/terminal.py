@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import datetime
 import os
 import shlex
 import statistics
@@ -11,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from penfac.errors import printable
+from penfac.machine import device_name
 from penfac.runs.config import RunConfig
 from penfac.runs.learners import Learner
 from penfac.training.listener import Listener
+from penfac.training.place import place_of
 
 
 class PlainConsole(Console):
@@ -71,15 +74,6 @@ def greet(text: str) -> None:
         say(text)
 
 
-def engine(config: RunConfig) -> str:
-    """Say which engine learns, and on which kind of device."""
-    if config.engine == "host":
-        return "host engine (environments on the CPU)"
-    import jax
-
-    return f"device engine ({jax.default_backend().upper()})"
-
-
 def listener(quiet: bool) -> "Plain":
     if quiet:
         return Plain(silent=True)
@@ -108,12 +102,28 @@ class Plain(Listener):
             f"env={shlex.quote(config.env)} "
             f"seeds={len(config.seeds)} steps={config.steps}"
             + (f" arms={arms}" if config.arms else "")
+            + f" engine={config.engine} device={shlex.quote(device_name())}"
         )
+
+    def done(self) -> int:
+        """Steps of all learners; those that this process has not heard of count too."""
+        return max(sum(self.steps.values()), self.done_before)
+
+    def left(self) -> str:
+        """The time left, from the rate so far."""
+        rate = self.rate()
+        if rate <= 0:
+            return "-"
+        seconds = round(max(self.total - self.done(), 0) / rate)
+        return str(datetime.timedelta(seconds=seconds))
+
+    def percent(self) -> int:
+        return min(100 * self.done() // max(self.total, 1), 100)
 
     def rate(self) -> float:
         elapsed = time.monotonic() - self.began
-        done = sum(self.steps.values()) - self.done_before
-        return max(done, 0) / elapsed if elapsed > 0 else 0.0
+        done = self.done() - self.done_before
+        return done / elapsed if elapsed > 0 else 0.0
 
     def updated(self, who, counters, progress) -> None:
         self.steps[who] = counters.step
@@ -146,10 +156,11 @@ class Live(Plain):
         self.last: dict[Learner, float] = {}
         self.progress = Progress(
             BarColumn(bar_width=28),
+            TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("{task.fields[steps]} steps"),
             TextColumn("{task.fields[rate]}/s"),
+            TextColumn("{task.fields[left]} left"),
             TextColumn("[bold]{task.fields[judged]}[/bold]"),
-            TimeRemainingColumn(),
             console=console,
         )
 
@@ -163,14 +174,16 @@ class Live(Plain):
         several = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {listed}"
         if config.arms:
             several += f", {len(config.arms)} arms"
-        say(f"{config.algo} on {config.env}, {several}, {engine(config)}")
+        say(f"{config.algo} on {config.env}, {several}")
+        say(place_of(config))
         say(f"run: {folder}")
         self.task = self.progress.add_task(
             "",
             total=self.total,
             completed=done,
-            steps="0",
+            steps=f"{done:,} of {self.total:,}",
             rate="-",
+            left="-",
             judged="compiling",
         )
         self.progress.start()
@@ -191,10 +204,10 @@ class Live(Plain):
             judged = (
                 f"return {last:.0f}, best {statistics.fmean(self.best.values()):.0f}"
             )
-        done = sum(self.steps.values())
+        done = self.done()
         self.progress.update(
-            self.task, completed=done, steps=f"{done:,}", rate=f"{self.rate():,.0f}",
-            judged=judged,
+            self.task, completed=done, steps=f"{done:,} of {self.total:,}",
+            rate=f"{self.rate():,.0f}", left=self.left(), judged=judged,
         )  # fmt: skip
 
     def noted(self, text: str) -> None:

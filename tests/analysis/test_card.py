@@ -20,6 +20,7 @@ from penfac.analysis.card import (
 from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError
 from penfac.runs.config import RunConfig
+from penfac.runs.evaluations import Evaluation
 from penfac.runs.learners import Learner
 from penfac.settings.configs import to_values
 from penfac.settings.registry import config_class
@@ -34,9 +35,15 @@ def config(**more) -> RunConfig:
     return replace(resolve(request), versions=versions)
 
 
+def last_of(seed: int, step: int, returns: list[float]) -> LastEvaluation:
+    """The last evaluation of a learner whose best was an earlier one."""
+    best = Evaluation(step // 2, 1, [x + 1 for x in returns], [9], [False])
+    return LastEvaluation(seed, step, returns, best, 4)
+
+
 def facts(last=None, **more) -> Facts:
     own = config(**more)
-    last = last or [LastEvaluation(s, 3000, [s, s + 2.0]) for s in own.seeds]
+    last = last or [last_of(s, 3000, [s, s + 2.0]) for s in own.seeds]
     return Facts(own, last, make(), "runs/penfac/LQR-v0_1")
 
 
@@ -78,9 +85,9 @@ def test_no_name_breaks_the_front_matter(name):
 def test_a_spread_is_over_seeds_where_there_are_several():
     found = mean_return(
         [
-            LastEvaluation(0, 9, [1, 3]),
-            LastEvaluation(1, 9, [5, 7]),
-            LastEvaluation(2, 9, [9, 20]),
+            last_of(0, 9, [1, 3]),
+            last_of(1, 9, [5, 7]),
+            last_of(2, 9, [9, 20]),
         ]
     )
     assert found.mean == pytest.approx(statistics.fmean([2, 6, 14.5]))
@@ -89,11 +96,12 @@ def test_a_spread_is_over_seeds_where_there_are_several():
 
 
 def test_of_one_seed_it_is_over_episodes_and_says_so():
-    found = mean_return([LastEvaluation(0, 9, [1, 3, 8])])
+    found = mean_return([last_of(0, 9, [1, 3, 8])])
     assert (found.mean, found.over) == (4, "3 episodes of 1 seed")
     assert found.spread == pytest.approx(statistics.stdev([1, 3, 8]))
-    assert mean_return([LastEvaluation(0, 9, [1])]).spread == 0
-    text = card(facts(last=[LastEvaluation(3, 9, [1, 3, 8])], seeds=(3,)))
+    assert mean_return([last_of(0, 9, [1])]).spread == 0
+    text = card(facts(last=[last_of(3, 9, [1, 3, 8])], seeds=(3,)))
+    assert "- seed 3: step 4, 5.00 over 3 episodes, the best of 4 evaluations" in text
     assert "over 3 episodes of 1 seed" in text
 
 
@@ -184,7 +192,8 @@ def test_the_last_evaluation_of_the_policy_without_noise(tmp_path):
     ]
     (tmp_path / "evaluations.csv").write_text("\n".join(rows) + "\n")
     found = last_evaluation(Learner(None, 4, tmp_path))
-    assert found == LastEvaluation(4, 200, [2.5, 4.5])
+    best = Evaluation(200, 2, [2.5, 4.5], [50, 50], [False, False], found.best.others)
+    assert found == LastEvaluation(4, 200, [2.5, 4.5], best, 2)
     with pytest.raises(ConfigError, match="no evaluation yet"):
         last_evaluation(Learner(None, 4, tmp_path / "nowhere"))
 

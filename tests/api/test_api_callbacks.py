@@ -117,6 +117,6 @@ def test_a_notebook_gets_a_bar_of_its_own(monkeypatch, capfd):
     )
     small().learn(50, progress_bar=True, **JUDGED)
     assert capfd.readouterr().out == ""
-    assert shown[0]["text/plain"].startswith("0 of 50 steps")
+    assert shown[0]["text/plain"].startswith("0 %, 0 of 50 steps")
     assert '<progress value="50" max="50">' in shown[-1]["text/html"]
     assert "return" in shown[-1]["text/plain"]

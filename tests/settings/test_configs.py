@@ -155,7 +155,7 @@ def test_a_setting_without_a_value_is_refused():
 
 @pytest.mark.parametrize(
     ("wrong", "meant"),
-    [("lambda", "lam"), ("actor_learning_rate", "actor_lr"), ("dtarget", "d_target"),
+    [("lamda", "lam"), ("actor_learning_rate", "actor_lr"), ("dtarget", "d_target"),
      ("Gamma", "gamma"), ("fitted_iteration", "fitted_iterations"),
      ("episode_per_update", "episodes_per_update")],
 )  # fmt: skip

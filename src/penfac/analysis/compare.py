@@ -8,13 +8,15 @@ from typing import Any
 from penfac import stats
 from penfac.analysis.evaluate import evaluate_run
 from penfac.errors import ConfigError
-from penfac.plots import Curve, comparison
+from penfac.plots import Curve, apart, comparison
+from penfac.runs.curve_files import read_curve_file
 from penfac.runs.evaluations import FILE, mean_curve, score
 from penfac.runs.folder import RunFolder
 from penfac.runs.learners import Learner
 from penfac.runs.run import Run
 from penfac.runs.sealed import newer_rows
 from penfac.runs.storage import make_folder
+from penfac.scores import final_score
 
 PICTURES = (".png", ".svg", ".pdf")
 Shown = dict[str, dict[str, list[Curve]]]  # by environment and label
@@ -23,32 +25,59 @@ Shown = dict[str, dict[str, list[Curve]]]  # by environment and label
 # --- curves ------------------------------------------------------------------------------
 
 
-def plot(paths: list[Path], file: Path) -> dict[str, Any]:
-    """Draw every run as a curve with its bands, every environment as a panel."""
+def plot(paths: list[Path], file: Path, split: bool = False) -> dict[str, Any]:
+    """Draw every run and every file of curves with its bands: a panel for each
+    environment, or if `split` for each curve."""
     kind = file.suffix.lower()
     if kind not in PICTURES:
         raise ConfigError(f"--out {file}: must end in {' or '.join(PICTURES)}")
     if len(set(paths)) < len(paths):
         raise ConfigError("plot: each run may be given once")
-    runs = [Run.open(path) for path in paths]
-    for run in runs:
-        run.refuse_changed()
-    labels = label_runs(runs)
     shown: Shown = {}
-    rows = []
-    for run in runs:
-        for arm, part in run.arms.items():
-            label = " ".join(filter(None, (labels[run.path], arm)))
-            curves = [read_curve(x) for x in part.learners]
-            drawn = [c for c in curves if c.steps]
-            if not drawn:
-                raise ConfigError(f"{part.path}: has no evaluation yet; train it first")
-            shown.setdefault(run.config.env, {})[label] = drawn
-            rows.append(summary_row(label, part, drawn))
+    runs = [Run.open(path) for path in paths if path.suffix != ".csv"]
+    labels = label_runs(runs)
+    rows = [row for run in runs for row in add_run(run, labels[run.path], shown)]
+    for path in paths:
+        if path.suffix == ".csv":
+            rows += add_file(path, shown)
     make_folder(file.parent)
-    picture = comparison(shown, kind.removeprefix("."))
-    RunFolder(file.parent).write(file.name, picture)
+    draw = apart if split else comparison
+    RunFolder(file.parent).write(file.name, draw(shown, kind.removeprefix(".")))
     return {"file": str(file), "curves": rows}
+
+
+def add_run(run: Run, label: str, shown: Shown) -> list[dict[str, Any]]:
+    """Add the curves of a run, arm by arm; return a row for each."""
+    rows = []
+    for arm, part in run.arms.items():
+        name = " ".join(filter(None, (label, arm)))
+        curves = [read_curve(x) for x in part.learners]
+        drawn = [c for c in curves if c.steps]
+        if not drawn:
+            raise ConfigError(f"{part.path}: has no evaluation yet; train it first")
+        shown.setdefault(run.config.env, {})[name] = drawn
+        rows.append(summary_row(name, part, drawn))
+    return rows
+
+
+def add_file(path: Path, shown: Shown) -> list[dict[str, Any]]:
+    """Add the curves of a CSV file; return a row for each. One that names no environment
+    is of the one that is shown, if there is one only."""
+    rows = []
+    for (env, label), curves in read_curve_file(path).items():
+        env = env or (next(iter(shown)) if len(shown) == 1 else "")
+        there = shown.setdefault(env, {})
+        if label in there:
+            raise ConfigError(f"{path}: there is a curve {label} already; rename one")
+        there[label] = curves
+        scores = [final_score(curve.returns) for curve in curves]
+        rows.append(
+            {"label": label, "run": str(path), "env": env}
+            | {"seeds": len(curves), "of": len(curves)}
+            | {"steps": min(curve.steps[-1] for curve in curves)}
+            | mean_and_std(scores)
+        )
+    return rows
 
 
 def label_runs(runs: list[Run]) -> dict[Path, str]:
@@ -82,10 +111,13 @@ def summary_row(label: str, run: Run, drawn: list[Curve]) -> dict[str, Any]:
         "seeds": len(drawn),
         "of": len(run.config.seeds),
         "steps": min(last.values()),
-        "score": statistics.fmean(scores),
-        "std": statistics.stdev(scores) if len(scores) > 1 else None,
         "newer": sum(newer_rows(x.path, FILE) for x in run.learners),
-    }
+    } | mean_and_std(scores)
+
+
+def mean_and_std(scores: list[float]) -> dict[str, float | None]:
+    deviation = statistics.stdev(scores) if len(scores) > 1 else None
+    return {"score": statistics.fmean(scores), "std": deviation}
 
 
 # --- two runs ----------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import inspect
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from penfac.api import callbacks
 from penfac.api.acting import Actor
 from penfac.api.copies import copy_run
 from penfac.api.keywords import in_python, limits_of, options_of, whole
+from penfac.api.signatures import signature_of
 from penfac.api.sources import (
     ModelEnv,
     check_spaces,
@@ -36,13 +38,19 @@ class Model(Actor):
     """The base class of `penfac.PeNFAC` and the other algorithms."""
 
     algo: ClassVar[str] = ""
+    __signature__: ClassVar[inspect.Signature]
     _request: Request  # absent in a loaded model
+
+    def __init_subclass__(cls) -> None:
+        """Each class shows its own settings."""
+        if cls.algo:
+            cls.__signature__ = signature_of(cls.algo, Model.__init__)
 
     @in_python()
     def __init__(
         self,
         env: Any,
-        *,
+        *more: Any,
         preset: str = "tuned",
         seed: int = 0,
         out: Place = "runs",
@@ -59,6 +67,12 @@ class Model(Actor):
         `config` are settings of the algorithm, on top of its preset (`penfac presets`
         lists them). The run folder is `out`/algorithm/`name`, as for `penfac train`.
         """
+        if more:
+            raise ConfigError(
+                f"{type(self).__name__}({env!r}, ...): takes one environment and "
+                f"keywords, as in penfac.{type(self).__name__}(env); the policy is a "
+                "network, and actor_hidden=(64, 64) sets its layers"
+            )
         check_place(on, name)
         said = options_of(max_episode_steps, action_bounds, flatten_obs, env_kwargs)
         self.seed = whole("seed", seed)

@@ -10,6 +10,7 @@ from typing import Any
 
 from penfac import terminal
 from penfac.runs.config import RunConfig
+from penfac.training.place import place_of
 
 DRAW_EVERY = 0.2  # seconds
 
@@ -35,6 +36,7 @@ class Notebook(terminal.Plain):
 
     def started(self, folder: Path, config: RunConfig, done: int) -> None:
         super().started(folder, config, done)
+        self.notes.append(place_of(config))
         display = import_module("IPython.display").display
         self.handle = display(self.picture(), raw=True, display_id=True)
 
@@ -59,8 +61,11 @@ class Notebook(terminal.Plain):
             self.handle.update(self.picture(), raw=True)
 
     def picture(self) -> dict[str, str]:
-        done = sum(self.steps.values())
-        told = f"{done:,} of {self.total:,} steps, {self.rate():,.0f}/s, {self.judged}"
+        done = self.done()
+        told = (
+            f"{self.percent()} %, {done:,} of {self.total:,} steps, "
+            f"{self.rate():,.0f}/s, {self.left()} left, {self.judged}"
+        )
         meter = f'<progress value="{done}" max="{self.total}"></progress>'
         lines = [f"{meter} {html.escape(told)}", *map(html.escape, self.notes)]
         return {"text/plain": told, "text/html": "<br>".join(lines)}

@@ -214,7 +214,8 @@ def print_plotted(report: dict[str, Any]) -> None:
         spread = "" if row["std"] is None else f" +- {row['std']:.1f}"
         seeds = f"{row['seeds']} of {row['of']} seeds"
         say(
-            f"{row['env']} {row['label']}: {row['score']:.1f}{spread} "
+            f"{' '.join(filter(None, (row['env'], row['label'])))}: "
+            f"{row['score']:.1f}{spread} "
             f"at {row['steps']:,} steps, {seeds}"
         )
     say_newer(sum(row["newer"] for row in report["curves"]))
@@ -245,10 +246,18 @@ def print_files(report: dict[str, Any]) -> None:
 
 
 def print_presets(rows: list[dict[str, Any]], algo: str, env: str) -> None:
-    table = Table(*rows[0], title=f"{algo} on {env}: presets, and the paper's tables")
+    """Print the values of each setting, then what each means."""
+    last = ("takes", "means")
+    values = [name for name in rows[0] if name not in last]
+    table = Table(*values, title=f"{algo} on {env}: presets, and the paper's tables")
     for row in rows:
-        table.add_row(*map(_cell, row.values()))
+        table.add_row(*(_cell(row[name]) for name in values))
     console.print(table)
+    table = Table("setting", *last, title="what they mean")
+    for row in rows:
+        table.add_row(row["setting"], *(_cell(row[name]) for name in last))
+    console.print(table)
+    say(f"change one: penfac train --algo {algo} --set {rows[0]['setting']}=VALUE")
 
 
 def _cell(value: Any) -> str:

@@ -97,9 +97,28 @@ def run_command() -> int:
             return 2
         if hasattr(error, "format_message"):  # a usage error that typer found
             where = getattr(getattr(error, "ctx", None), "command_path", "penfac")
-            message = f"{error.format_message().rstrip('.')} (see {where} --help)"  # type: ignore[attr-defined]
-            return fail(message, 2)
+            message = error.format_message().rstrip(".") + option_hint(error)  # type: ignore[attr-defined]
+            return fail(f"{message} (see {where} --help)", 2)
         raise
+
+
+def option_hint(error: Exception) -> str:
+    """What an option is here that another library has, or that is a setting."""
+    from penfac.settings.declaration import known_fields
+    from penfac.settings.registry import SETTINGS
+    from penfac.settings.words import explain
+
+    word = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
+    algo = next(
+        (a for a in sys.argv if a.removeprefix("--algo=") in SETTINGS), "penfac"
+    )
+    known = known_fields(SETTINGS[algo.removeprefix("--algo=")].config)
+    if word in known:
+        return f"; it is a setting, give it as --set {word}=VALUE"
+    hint = explain(word, known)
+    return (
+        f"{hint}; settings are given as --set NAME=VALUE" if "it is" in hint else hint
+    )
 
 
 def fail(message: str, code: int) -> int:

@@ -1,13 +1,13 @@
 """What there is: algorithms, environments, settings, as tables of plain values."""
 
 import importlib.util
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError, PenfacError
 from penfac.settings import presets
 from penfac.settings.configs import from_values, to_values
-from penfac.settings.declaration import known_fields
+from penfac.settings.declaration import Setting, declared, known_fields
 
 
 def algorithms() -> list[dict[str, str]]:
@@ -18,7 +18,8 @@ def algorithms() -> list[dict[str, str]]:
 
 
 def presets_table(algo: str, env_id: str) -> list[dict[str, Any]]:
-    """One row a setting: its presets, and the paper's kept and searched values."""
+    """One row a setting: its presets, the paper's kept and searched values, what it
+    means, and the values that it takes."""
     if algo not in ALGORITHMS:
         raise ConfigError(
             f"{algo}: no such algorithm; there are {', '.join(ALGORITHMS)}"
@@ -31,15 +32,28 @@ def presets_table(algo: str, env_id: str) -> list[dict[str, Any]]:
         columns[name] = to_values(cfg)
     paper = presets.printed(algorithm.presets)
     rows = []
-    for setting in known_fields(algorithm.config):
+    told = declared(algorithm.config)
+    for setting, kind in known_fields(algorithm.config).items():
         row: dict[str, Any] = {"setting": setting}
         row |= {name: column[setting] for name, column in columns.items()}
         for name, cells in paper.items():
             of = f" ({name})" if len(paper) > 1 else ""
             cell = cells.get(setting, {})
             row |= {f"{key}{of}": cell.get(key) for key in ("kept", "searched")}
+        row |= {"means": told[setting].means, "takes": taken(kind, told[setting])}
         rows.append(row)
     return rows
+
+
+def taken(kind: Any, setting: Setting) -> str:
+    """The values of a setting in words: those of its range, or its list of words."""
+    several, parts = get_origin(kind) is tuple, get_args(kind) or (kind,)
+    if get_origin(kind) is Literal:
+        return ", ".join(parts)
+    name = {bool: "true or false", int: "whole number", float: "number"}[parts[0]]
+    rule = setting.within.rule() if setting.within else ""
+    none = " or none" if type(None) in parts else ""
+    return " ".join(filter(None, [name + "s" * several, rule])) + none
 
 
 def environments() -> list[dict[str, Any]]:

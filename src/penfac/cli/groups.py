@@ -63,9 +63,11 @@ def option(metavar: str, help: str, *names: str, under: str | None = None) -> An
     return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=under)
 
 
-def flag(help: str, *names: str, under: str | None = None) -> Any:
+def flag(help: str, *names: str, under: str | None = None, **more: Any) -> Any:
     """Declare an option without a value, which is off by default."""
-    return typer.Option(*names, help=help, show_default=False, rich_help_panel=under)
+    return typer.Option(
+        *names, help=help, show_default=False, rich_help_panel=under, **more
+    )
 
 
 def argument(metavar: str, help: str) -> Any:

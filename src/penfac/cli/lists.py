@@ -40,9 +40,9 @@ def presets(
     ] = DEFAULT_ENV,
     json_: Json = False,
 ) -> int:
-    """List every setting of an algorithm, one column a preset.
+    """List every setting of an algorithm: its presets, its values, its meaning.
 
-    The last columns are the values that the paper kept and searched.
+    Two columns are the values that the paper kept and searched.
     """
     from penfac.cli import answers, catalogue
 

@@ -59,23 +59,28 @@ def evaluate(
     group="Look",
     examples="""\
 penfac plot runs/penfac/RoboschoolHopper-v2_1 runs/ppo/RoboschoolHopper-v2_1
-penfac plot runs/penfac/* --out curves.pdf""",
+penfac plot runs/penfac/* --out curves.pdf
+penfac plot runs/*/Hopper-v5_1 curves-of-others.csv --apart""",
 )
 def plot(
     runs: Runs,
     out: Annotated[Path, option("FILE", "Figure to write: .png, .svg or .pdf.")] = Path(
         "plot.png"
     ),
+    apart: Annotated[
+        bool, flag("Draw each run in a panel of its own, the others in grey.")
+    ] = False,
     json_: Json = False,
 ) -> int:
     """Plot the learning curves of runs in one figure.
 
-    A band shows the spread over seeds, the legend their number.
+    A band shows the spread over seeds, the legend their number. A .csv file with the
+    columns seed, step and return is a run too.
     """
     from penfac.analysis.compare import plot as plot_runs
     from penfac.cli import answers
 
-    return reply(json_, lambda: plot_runs(runs, out), answers.print_plotted)
+    return reply(json_, lambda: plot_runs(runs, out, apart), answers.print_plotted)
 
 
 @command(

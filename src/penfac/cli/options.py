@@ -5,6 +5,7 @@ in --help, and its method `asked` or `limits` turns what was typed into what the
 takes.
 """
 
+import os
 import shlex
 import sys
 from dataclasses import dataclass, field
@@ -26,9 +27,21 @@ PLACE = "Where it runs, and what it writes"
 Json = Annotated[bool, flag("Print one JSON document and nothing else.", "--json")]
 Run = Annotated[Path, argument("RUN", "Run folder.")]
 Runs = Annotated[list[Path], argument("RUN", "Run folders.")]
+
+
+def import_from_here(wanted: bool) -> bool:
+    """Let a module of the current folder be imported, where the user asks for one."""
+    if wanted and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return wanted
+
+
 Trust = Annotated[
     bool,
-    flag("Import the module that the run's environment is in (MODULE:ID): code."),
+    flag(
+        "Import the module that the run's environment is in (MODULE:ID): code.",
+        callback=import_from_here,
+    ),
 ]
 PolicySeed = Annotated[
     int | None, option("N", "Seed whose policy is taken.  [default: the first]")
@@ -82,6 +95,7 @@ class Learner:
         from penfac.algos import ALGORITHMS
         from penfac.settings.configs import parse_settings
 
+        import_from_here(":" in self.env)
         known = ALGORITHMS.get(self.algo)  # an unknown name is refused later
         settings = parse_settings(known.config, self.set_) if known else {}
         named = {"env": self.env, "algo": self.algo, "preset": self.preset}

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from penfac.errors import ConfigError
 from penfac.settings.declaration import declared, known_fields
 from penfac.settings.suggest import did_you_mean
+from penfac.settings.words import explain
 
 SCALES = {"k": 1_000, "m": 1_000_000}
 ROUNDING = 1e-12  # of a number that is scaled
@@ -60,7 +61,8 @@ def parse_value(key: str, text: str, kind: Any) -> Any:
 
 
 def unknown_key(key: str, known: Iterable[str]) -> ConfigError:
-    hint = did_you_mean(key, known)
+    known = list(known)
+    hint = explain(key, known) or did_you_mean(key, known)
     return ConfigError(
         f"{key}: no such setting{hint} (`penfac presets` lists them all)"
     )

@@ -9,6 +9,7 @@ from penfac.settings import ddpg, online, penfac, ppo, sac
 from penfac.settings.configs import check, from_values
 from penfac.settings.declaration import earlier_settings
 from penfac.settings.suggest import did_you_mean
+from penfac.settings.words import other_algorithm
 
 
 class AlgorithmSettings(NamedTuple):
@@ -49,8 +50,9 @@ SETTINGS = {
 def settings_of(algo: str) -> AlgorithmSettings:
     """The entry of an algorithm, or an error that names the closest one."""
     if algo not in SETTINGS:
+        hint = other_algorithm(algo) or did_you_mean(algo, SETTINGS)
         raise ConfigError(
-            f"--algo {algo}: no such algorithm{did_you_mean(algo, SETTINGS)}"
+            f"--algo {algo}: no such algorithm{hint} (there are {', '.join(SETTINGS)})"
         )
     return SETTINGS[algo]
 

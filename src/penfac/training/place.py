@@ -1,6 +1,9 @@
 """Where a run runs, and the name of its folder."""
 
+from penfac import machine
+from penfac.envs.builtin import is_jax_env
 from penfac.errors import ConfigError
+from penfac.runs.config import RunConfig
 
 
 def check_place(on: str, name: str | None) -> None:
@@ -9,3 +12,33 @@ def check_place(on: str, name: str | None) -> None:
         raise ConfigError(f"--on {on}: must be auto, cpu or device")
     if name is not None and (not name.strip() or "/" in name or name.startswith(".")):
         raise ConfigError(f"--name {name}: must be a plain folder name")
+
+
+def place_of(config: RunConfig) -> str:
+    """Say what a run computes on."""
+    name = machine.device_name()
+    if config.engine == "device":
+        return f"environments and learning on {name}"
+    return f"environments on the CPU, learning on {name}"
+
+
+def place_notes(config: RunConfig, on: str) -> list[str]:
+    """What a user may not expect of the place; `on` is what they asked for."""
+    notes = []
+    fast = machine.runs_on_accelerator()
+    if machine.has_unused_gpu():
+        notes.append(
+            "there is a GPU that JAX does not use; to use it: pip install "
+            '"penfac[cuda]" (docs/install-gpu.md)'
+        )
+    if on == "device" and not fast:
+        notes.append(
+            "--on device: JAX has no GPU here, so the program runs on the CPU; "
+            "docs/install-gpu.md says how to install for one"
+        )
+    if fast and config.engine == "host" and is_jax_env(config.env):
+        notes.append(
+            f"{config.env} could run on the GPU too, with many seeds or worlds: add "
+            "--on device"
+        )
+    return notes

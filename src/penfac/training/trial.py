@@ -41,6 +41,7 @@ from penfac.training.interruption import Interruption, Watchdog
 from penfac.training.limits import Limits, Outcome
 from penfac.training.listener import Listener
 from penfac.training.loop import Loop
+from penfac.training.place import place_notes, place_of
 from penfac.training.request import Request, resolve, stamp
 from penfac.training.restore import restore
 
@@ -53,6 +54,8 @@ def start(request: Request, limits: Limits, listener: Listener) -> Outcome:
     config = stamp(resolve(request), limits.command)
     folder = create_folder(out, request.algo, request.env, request.name)
     named = request.out / folder.relative_to(out)
+    for text in place_notes(config, request.on):
+        listener.noted(text)
     try:
         return train_run(Run(folder, config), limits, listener, named, fresh=True)
     except ConfigError:
@@ -185,6 +188,7 @@ def train_locked(
             counters = restore(engine, recorders, listener.noted, fresh)
             if not fresh:  # only now is it known to fit the checkpoints
                 write_configs(run)
+            recorders[0].folder.log(place_of(run.config))
             listener.started(named, run.config, sum(c.step for c in counters))
             loop = Loop(run, limits, listener, recorders, engine, counters)
             listener.attached(loop)
