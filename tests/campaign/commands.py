@@ -81,7 +81,7 @@ class Running:
         self, job: Callable[[], int], arm: Callable[[], None] | None, what: str
     ):
         self.what = what
-        self.files = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]
+        self.files = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115
         self.pid = os.fork()
         if self.pid == 0:
             code = 70

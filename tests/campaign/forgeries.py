@@ -115,9 +115,13 @@ def spoiled(arrays: dict[str, np.ndarray], rng: random.Random) -> dict[str, np.n
 
 def sealed_arrays(path: Path, rng: random.Random) -> None:
     """state.safetensors with another array, which state.json has the sha256 of."""
-    data = save(spoiled(load_file(path), rng))
-    path.write_bytes(data)
-    state = path.with_name("state.json")
+    path.write_bytes(save(spoiled(load_file(path), rng)))
+    reseal(path)
+
+
+def reseal(path: Path) -> None:
+    """state.json has the sha256 of what lies beside it."""
+    data, state = path.read_bytes(), path.with_name("state.json")
     document = json.loads(state.read_text())
     document |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     document["seal"] = checkpoints.seal(document)

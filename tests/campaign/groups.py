@@ -9,6 +9,7 @@ from tests.campaign import (
     damage,
     drivers,
     environments,
+    faults,
     kills,
     places,
     points,
@@ -33,5 +34,6 @@ GROUPS = {
     "environments": Group(environments.cases, environments.prepare),
     "places": Group(places.cases, places.prepare),
     "signals": Group(signals.cases, signals.prepare),
+    "faults": Group(faults.cases),
     "soak": Group(soak.cases),
 }

@@ -65,6 +65,15 @@ class Segfaults(Rogue):
         ctypes.string_at(0)
 
 
+class CrashesOnce(Rogue):
+    """A file remembers that it did."""
+
+    def act(self):
+        if not Path("crashed").exists():
+            Path("crashed").touch()
+            ctypes.string_at(0)
+
+
 class Aborts(Rogue):
     def act(self):
         os.abort()

@@ -30,7 +30,7 @@ def watch(into: Path, every: int) -> Callable[[], None]:
 
         # a slow machine would draw in the middle; what drawing takes levels off
         penfac.runs.recorder.DRAW_EVERY = 1e9
-        handle, page, out = Loop.record, os.sysconf("SC_PAGE_SIZE"), open(into, "w")
+        handle, page, out = Loop.record, os.sysconf("SC_PAGE_SIZE"), open(into, "w")  # noqa: SIM115
         seen = [0]
 
         def record(self, event) -> None:
