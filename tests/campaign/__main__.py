@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.campaign import groups
+from tests.campaign import groups, tables
 from tests.campaign.case import Answer, Case, adopt_orphans, run_cases, say
 
 ROOT = Path(__file__).parents[2]
@@ -32,12 +32,22 @@ def main() -> None:
         report[name] = run_group(name, home / name, share, options)
     if not options.keep:
         shutil.rmtree(home, ignore_errors=True)
-    document = {"seed": options.seed, "minutes": minutes(began), "groups": report}
+    document: dict = {"seed": options.seed, "minutes": minutes(began), "groups": report}
     if options.json:
-        Path(options.json).write_text(json.dumps(document, indent=1) + "\n")
+        write(Path(options.json), document)
+    if options.docs:
+        tables.write()
     failed = sum(len(group["failed"]) for group in report.values())
     say(f"{minutes(began)} min: {failed} failed")
     sys.exit(1 if failed else 0)
+
+
+def write(file: Path, document: dict) -> None:
+    """Groups that did not run now keep what they answered before."""
+    if file.exists():
+        earlier = json.loads(file.read_text())["groups"]
+        document["groups"] = earlier | document["groups"]
+    file.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def read_options() -> argparse.Namespace:
@@ -47,6 +57,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", help="where to write the answers")
+    parser.add_argument("--docs", action="store_true", help="and the tables in docs/")
     parser.add_argument("--home", help="folder to work in")
     parser.add_argument("--keep", action="store_true", help="leave the folder")
     parser.add_argument(

@@ -1,7 +1,6 @@
 """What is damaged: small runs, a bundle, a study and a policy, and what commands make of
 them as long as they are whole."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +40,17 @@ RUNS = {
     "td3": ["--algo=td3", *SHORT, *[f"--set={s}" for s in TD3]],
     "ppo": ["--algo=ppo", *SHORT, *[f"--set={s}" for s in PPO]],
 }
-STUDY = """\
+BLOCK = """\
+collect = "steps"
+worlds = 2
+steps_per_world = 50
+actor_steps = 2
+actor_hidden = [4]
+critic_hidden = [4]
+min_steps_per_update = 1
+minibatches = 1
+"""
+STUDY = f"""\
 envs = ["penfac/LQR-v0"]
 steps = 300
 seeds = 2
@@ -49,10 +58,10 @@ eval_every = 100
 eval_episodes = 2
 
 [arms.wide]
-{block}sigma = 0.4
+{BLOCK}sigma = 0.4
 
 [arms.narrow]
-{block}sigma = 0.1
+{BLOCK}sigma = 0.1
 
 [[claims]]
 words = "Wide is better."
@@ -171,17 +180,9 @@ BASES = {
 
 def make(home: Path) -> None:
     """Train everything once, in the current folder."""
-    block = "".join(
-        f"{key} = {json.dumps(value)}\n"
-        for key, value in {
-            "collect": "steps", "worlds": 2, "steps_per_world": 50, "actor_steps": 2,
-            "actor_hidden": [4], "critic_hidden": [4], "min_steps_per_update": 1,
-            "minibatches": 1,
-        }.items()
-    )  # fmt: skip
     for argv in RUNS.values():
         well(command("train", *argv, "--name=run"))
-    Path("small.toml").write_text(STUDY.format(block=block))
+    Path("small.toml").write_text(STUDY)
     made = start("study", "run", "small.toml", "--processes=2", cwd=home)
     well(finish(made))
     well(command("runs", "pack", "runs/penfac/run", "bundle/hop"))

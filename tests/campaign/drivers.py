@@ -8,7 +8,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from tests.campaign.bases import left
+from tests.campaign.bases import STUDY, left
 from tests.campaign.case import Case, all_leave, changed, descendants, must
 from tests.campaign.commands import finish, start, well
 from tests.small_runs import learners
@@ -25,14 +25,7 @@ TUNE = [
     *[f"--set={s}" for s in SETTINGS],
 ]  # fmt: skip
 STUDY = ["study", "run", "small.toml", "--processes=2", "--checkpoint-every=0s"]
-TABLE = (
-    f'envs = ["{ENV}"]\nsteps = 800\nseeds = 2\neval_every = 200\neval_episodes = 1\n'
-    + "".join(
-        f"\n[arms.{name}]\nsigma = {sigma}\n" + "\n".join(s.replace("=steps", ' = "steps"')
-        for s in SETTINGS) + "\n"
-        for name, sigma in (("wide", 0.4), ("narrow", 0.1))
-    )
-)  # fmt: skip
+TABLE = STUDY.replace("steps = 300", "steps = 800")
 TUNED = Path("runs/tune/penfac/hop")
 STUDIED = Path("studies/small")
 KEEP_ON = (

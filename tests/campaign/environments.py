@@ -67,7 +67,7 @@ def die(name: str, here: Path) -> None:
 
 
 def hang(name: str, here: Path) -> None:
-    ended = train(f"Rogue{name}-v0", "--env-timeout=3s", limit=120)
+    ended = train(f"Rogue{name}-v0", "--env-timeout=3s", limit=20)
     if name == "SleepsClosing":
         answered(ended, (0, 3))
         return

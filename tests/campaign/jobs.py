@@ -32,10 +32,15 @@ BATCH = [
 ]  # fmt: skip
 REPLAY = [
     "steps_per_world=40", "replay=300", "learning_starts=60", "batch_size=16",
-    "gradient_steps=5", "sigma=0.3",
+    "gradient_steps=5",
 ]  # fmt: skip
 PPO = ["worlds=2", "steps_per_world=40", "minibatches=4", "epochs=2"]
-OWN = {"ddpg": [*REPLAY, "exploration=ou", "n_step=3"], "td3": REPLAY, "ppo": PPO}
+OWN = {
+    "ddpg": [*REPLAY, "sigma=0.3", "exploration=ou", "n_step=3"],
+    "td3": [*REPLAY, "sigma=0.3"],
+    "sac": REPLAY,
+    "ppo": PPO,
+}
 HOST, DEVICE = "--env=Pendulum-v1", "--env=penfac/Pendulum-v0"
 
 
@@ -62,6 +67,7 @@ TRAINED = {
     "ddpg host": learns("ddpg", HOST),
     "ddpg device": learns("ddpg", DEVICE),
     "td3 host": learns("td3", HOST),
+    "sac host": learns("sac", HOST),
     "ppo host": learns("ppo", HOST),
     "ppo device": learns("ppo", DEVICE, "--seeds=2"),
 }
