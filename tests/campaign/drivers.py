@@ -24,7 +24,7 @@ TUNE = [
     "--eval-every=200", "--eval-episodes=1", "--processes=2", "--name=hop",
     *[f"--set={s}" for s in SETTINGS],
 ]  # fmt: skip
-STUDY = ["study", "run", "small.toml", "--processes=2", "--checkpoint-every=0s"]
+STUDYING = ["study", "run", "small.toml", "--processes=2", "--checkpoint-every=0s"]
 TABLE = STUDY.replace("steps = 300", "steps = 800")
 TUNED = Path("runs/tune/penfac/hop")
 STUDIED = Path("studies/small")
@@ -57,7 +57,7 @@ class Driven:
         return sum(file.read_bytes().count(b"\n") for file in files)
 
 
-DRIVEN = {"tune": Driven(TUNE, TUNED), "study": Driven(STUDY, STUDIED)}
+DRIVEN = {"tune": Driven(TUNE, TUNED), "study": Driven(STUDYING, STUDIED)}
 
 
 def prepare(home: Path) -> None:
