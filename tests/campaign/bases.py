@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from safetensors.numpy import load_file
 from tests.campaign.case import must
 from tests.campaign.commands import (
     Ended,
@@ -251,11 +252,26 @@ def learned(base: Base) -> dict[str, object]:
     return dict(found)
 
 
+def newest(folder: Path) -> Path:
+    saved = list(folder.glob("checkpoints/update-*/state.safetensors"))
+    must(saved, f"{folder}: has no checkpoint", "lost")
+    return max(saved)
+
+
 def left(folder: Path) -> dict[str, bytes]:
     """What a learner must leave to the byte: rows, policy, weights."""
     found = {name: (folder / name).read_bytes() for name in KEPT}
-    saved = list(folder.glob("checkpoints/update-*/state.safetensors"))
-    last = max(saved, default=None)
-    must(last, f"{folder}: has no checkpoint", "lost")
-    assert last is not None
+    last = newest(folder)
     return found | {last.parent.name: last.read_bytes()}
+
+
+def learned_by(folder: Path) -> dict[str, bytes]:
+    """What it learned, whatever its environment is called."""
+    arrays = {
+        k: v.tobytes()
+        for k, v in load_file(newest(folder)).items()
+        if k[:6] == "state."
+    }
+    return arrays | {
+        name: (folder / name).read_bytes() for name in KEPT if "policy" not in name
+    }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.campaign import provocations, provoked_worlds
+from tests.campaign import provocations, provoked_files, provoked_worlds
 from tests.campaign.case import Case
 
 
@@ -22,7 +22,7 @@ class Fault(NamedTuple):
 
     @property
     def provoke(self) -> Callable[[Path], None]:
-        for module in (provocations, provoked_worlds):
+        for module in (provocations, provoked_files, provoked_worlds):
             if hasattr(module, self.how):
                 return getattr(module, self.how)
         raise LookupError(f"{self.id}: nobody provokes {self.how}")

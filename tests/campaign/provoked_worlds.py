@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 from tests.campaign import kills, signals
-from tests.campaign.bases import left
-from tests.campaign.case import must
+from tests.campaign.bases import learned_by, left
+from tests.campaign.case import changed, must
 from tests.campaign.commands import command, well
 from tests.campaign.own_env import ENV
 from tests.campaign.provocations import RUN, learn, refused, states
@@ -78,12 +78,8 @@ def env_reward_types(here: Path) -> None:
 def env_observation(here: Path) -> None:
     fault("WrongShape", "(4,)", "(3,)")
     fault("ListObservation", "not an array")
-    reused = load_file(
-        max((fine("ReusedBuffer") / "checkpoints").glob("*/state.safetensors"))
-    )
-    plain = load_file(max((fine("Plain") / "checkpoints").glob("*/state.safetensors")))
-    other = [key for key in plain if not np.array_equal(plain[key], reused[key])]
-    must(not other, f"a reused buffer changes {other}", "silent")
+    reused, plain = learned_by(fine("ReusedBuffer")), learned_by(fine("Plain"))
+    must(reused == plain, f"a reused buffer changes {changed(plain, reused)}", "silent")
 
 
 def env_dict(here: Path) -> None:
