@@ -73,6 +73,7 @@ def minutes(began: float) -> float:
 def run_group(name: str, home: Path, seconds: float, options) -> dict:
     began = time.monotonic()
     group = groups.GROUPS[name]
+    home.mkdir(parents=True, exist_ok=True)
     if group.prepare is not None and not (home / "prepared").exists():
         prepared(group.prepare, home)
     shutil.rmtree(home / "cases", ignore_errors=True)
@@ -95,7 +96,6 @@ def prepared(prepare, home: Path) -> None:
         code = 1
         try:
             adopt_orphans()
-            home.mkdir(parents=True)
             prepare(home)
             (home / "prepared").touch()
             code = 0

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import fcntl
 import hashlib
 import json
 import os
@@ -104,6 +105,20 @@ def run_cases(
                 what = f"the case itself did not end in {case.limit:g} s"
                 yield Answer(case.name, "hang", what, case.limit, case.size)
         time.sleep(0.005)
+
+
+@contextlib.contextmanager
+def once(place: Path) -> Iterator[bool]:
+    """Whether this process is to make what lies at `place`; others wait until it is there.
+    The current folder is the same afterwards."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    here = os.getcwd()
+    with open(f"{place}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield not place.exists()
+        finally:
+            os.chdir(here)
 
 
 # --- processes -----------------------------------------------------------------------------

@@ -27,7 +27,7 @@ class Group(NamedTuple):
 
 
 GROUPS = {
-    "kills": Group(kills.cases, kills.prepare),
+    "kills": Group(kills.cases),
     "writes": Group(points.cases, points.prepare),
     "drivers": Group(drivers.cases, drivers.prepare),
     "damage": Group(damage.cases, damage.prepare),

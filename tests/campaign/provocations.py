@@ -14,7 +14,7 @@ from tests.campaign.case import all_leave, changed, must, tree
 from tests.campaign.commands import Ended, answered, begin, command, finish, start, well
 from tests.campaign.jobs import EVERY, ends_alike, train
 from tests.campaign.own_env import ENV
-from tests.campaign.points import watch
+from tests.campaign.watch import watch
 from tests.faults.commands import TINY
 
 RUN = Path("runs/penfac/run")
