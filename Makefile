@@ -9,13 +9,14 @@ TESTS  ?=
 # tests start many processes: each keeps to one thread of BLAS
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: train test slow test-all check lint types docs tables bench clean help
+.PHONY: train test slow test-all campaign check lint types docs tables bench clean help
 
 help:
 	@echo "make train   install and learn RoboschoolHalfCheetah-v2 for about two minutes"
 	@echo "make test    the tests of every commit, about five minutes"
 	@echo "make slow    tests of whole runs, learning and peers"
 	@echo "make test-all both of them"
+	@echo "make campaign kills, damage, odd environments, full disks: about an hour (SAMPLE=240: seconds)"
 	@echo "make check   lint, types and docs"
 	@echo "make tables  the tables of settings and the numbers of results in docs/, from files"
 	@echo "make docs    the pages of docs/ as a site, in build/site"
@@ -52,6 +53,11 @@ slow: $(VENV)/.peers
 
 test-all: $(VENV)/.peers
 	$(PYTEST) $(TESTS)
+
+# the whole campaign writes results/campaign.json and the tables in docs/faults.md
+campaign: $(VENV)/.peers
+	JAX_PLATFORMS=cpu $(BIN)/python -m tests.campaign \
+	  $(if $(SAMPLE),--sample $(SAMPLE),--json results/campaign.json --docs)
 
 check: lint types docs
 
