@@ -73,7 +73,7 @@ def add_file(path: Path, shown: Shown) -> list[dict[str, Any]]:
         scores = [final_score(curve.returns) for curve in curves]
         rows.append(
             {"label": label, "run": str(path), "env": env}
-            | {"seeds": len(curves), "of": len(curves)}
+            | {"seeds": len(curves), "of": len(curves), "newer": 0}
             | {"steps": min(curve.steps[-1] for curve in curves)}
             | mean_and_std(scores)
         )
