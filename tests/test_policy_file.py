@@ -125,6 +125,35 @@ def test_a_file_in_which_nothing_is_forged_is_read(tmp_path):
     assert read_back.to_bytes() == make().to_bytes()
 
 
+TILES = {"low": [-1] * 3, "high": [1] * 3, "tilings": 8, "tiles": 8, "memory": 8}
+MADE_UP = (
+    ("action_shape", [10**15]),
+    ("action_shape", [-1, -2]),
+    ("action_shape", [2.0]),
+    ("action_shape", [True, 2]),
+    ("action_shape", "2"),
+    ("action_shape", None),
+    ("layers", 10**15),
+    ("layers", True),
+    ("layers", 1.5),
+    ("spread", 10**15),
+    ("spread", -1),
+    ("format", True),
+    ("format", -1),
+    ("format", 10**400),
+    ("clip", 10**400),
+    ("clip", -1),
+    ("clip", float("nan")),
+    ("about", None),
+    ("about", [1]),
+    ("tiling", TILES | {"tilings": 2**31}),
+    ("tiling", TILES | {"tiles": 10**4000}),
+    ("tiling", TILES | {"memory": 10**15}),
+    ("tiling", TILES | {"low": ["x"] * 3}),
+    ("tiling", TILES | {"low": [10**400] * 3}),
+    ("tiling", TILES | {"tiles": None}),
+    ("tiling", 7),
+)
 FORGERIES = {
     "a NaN": (lambda t, d: t["layers.0.w"].__setitem__((0, 0), np.nan), "non-finite"),
     "an infinity": (lambda t, d: t["std"].__setitem__(0, np.inf), "non-finite"),
@@ -146,6 +175,17 @@ FORGERIES = {
     "another shape": (lambda t, d: d.update(action_shape=[5]), "fit"),
     "no layers": (lambda t, d: d.update(layers=0), "fit"),
     "layers of words": (lambda t, d: d.update(layers="two"), "not a penfac policy"),
+    **{
+        f"{key} made up, {n}": (
+            lambda t, d, key=key, value=value: d.update({key: value}),
+            "not a penfac policy|do not match|does not fit",
+        )
+        for n, (key, value) in enumerate(MADE_UP)
+    },
+    "squares": (
+        lambda t, d: t.update({k: np.zeros((3, 3), "f") for k in module.INPUTS}),
+        "do not match",
+    ),
     "a clip of words": (lambda t, d: d.update(clip="far"), "not a penfac policy"),
 }
 
@@ -166,6 +206,7 @@ JUNK = {
     "no metadata": save({"mean": np.zeros(3, np.float32)}),
     "metadata of others": save({"x": np.zeros(3)}, metadata={"format": "pt"}),
     "no JSON": save({"x": np.zeros(3)}, metadata={"penfac": "{"}),
+    "nested too deep": save({"x": np.zeros(3)}, metadata={"penfac": "[" * 100_000}),
     "no object": save({"x": np.zeros(3)}, metadata={"penfac": "7"}),
 }
 

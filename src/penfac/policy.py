@@ -1,5 +1,6 @@
-"""The deterministic policy as numpy arrays: it acts in training and on a robot. It needs
-numpy, and safetensors to read and write, but no other file of penfac."""
+"""The deterministic policy as numpy arrays: it acts in training and on a robot.
+
+This file needs numpy, and safetensors to read and write, but no other file of penfac."""
 
 import hashlib
 import json
@@ -19,7 +20,6 @@ ACTIVATIONS = {
     "tanh": np.tanh,
 }
 INPUTS = ("mean", "std", "scale", "shift")  # of PolicyWeights: [n] each
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class PolicyFileError(ValueError):
@@ -227,7 +227,7 @@ class Policy:
     @staticmethod
     def load(folder: str | Path) -> "Policy":
         """From a `policy` folder, the run folder above it, or the file itself."""
-        from safetensors import SafetensorError, safe_open
+        from safetensors import safe_open
 
         name = "policy.safetensors"
         places = [Path(folder, *inner) for inner in ((), (name,), ("policy", name))]
@@ -242,7 +242,7 @@ class Policy:
                 return _restore(tensors, file.metadata() or {})
         except PolicyFileError as error:
             raise PolicyFileError(f"{path}: {error}") from None
-        except (OSError, SafetensorError, *MALFORMED) as error:
+        except Exception as error:  # a file that someone made up may run into any
             why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
             raise PolicyFileError(f"{path}: is not a penfac policy ({why})") from None
 
@@ -259,6 +259,9 @@ def _restore(tensors: dict[str, np.ndarray], metadata: dict) -> Policy:
     if signed["sha256"] != _digest(tensors, signed["policy"]):
         raise PolicyFileError("is damaged (the sha256 does not match)")
     d = json.loads(signed["policy"])
+    spread, counts = d.get("spread", 0), (d["format"], d["layers"], *d["action_shape"])
+    if any(type(n) is not int or not 0 < n <= 10**8 for n in (*counts, spread + 1)):
+        raise ValueError("a count is not from 1 to 1e8")
     if d["format"] > FORMAT:
         raise PolicyFileError(f"has format {d['format']}; penfac reads up to {FORMAT}")
     if d["activation"] not in ACTIVATIONS or d["output"] not in ("tanh", "linear"):
@@ -268,23 +271,22 @@ def _restore(tensors: dict[str, np.ndarray], metadata: dict) -> Policy:
             raise PolicyFileError(f"{key} has a non-finite number")
     mean, std, scale, shift = (tensors[name] for name in INPUTS)
     clip = np.inf if d["clip"] is None else float(d["clip"])
-    names = [f"layers.{i}." for i in range(d["layers"] + d.get("spread", 0))]
+    names = [f"layers.{i}." for i in range(min(d["layers"] + spread, len(tensors)))]
     pairs = [(tensors[name + "w"], tensors[name + "b"]) for name in names]
     tiling = _tiling(d["tiling"], len(mean)) if "tiling" in d else None
     form = (d["activation"], d["output"], tiling, False, pairs[d["layers"] :])
     weights = PolicyWeights(mean, std, clip, scale, shift, pairs[: d["layers"]], *form)
     actions = ActionScale(tensors["low"], tensors["high"], tuple(d["action_shape"]))
-    if not _fits(weights, actions):
+    if not (_fits(weights, actions) and clip > 0 and isinstance(d["about"], dict)):
         raise PolicyFileError("the sizes of the layers do not match")
     return Policy(weights, actions, d["about"])
 
 
 def _fits(w: PolicyWeights, actions: ActionScale) -> bool:
     """Whether every array has the shape that the others need."""
-    inputs = len(w.mean) if w.tiling is None else w.tiling.size
-    sizes = [inputs, *(len(bias) for _, bias in w.layers)]
+    sizes = [w.tiling.size if w.tiling else len(w.mean), *(len(b) for _, b in w.layers)]
     chained = [matrix.shape for matrix, _ in w.layers] == list(pairwise(sizes))
-    alike = all(getattr(w, name).shape == w.mean.shape for name in INPUTS)
+    alike = all(getattr(w, name).shape == (len(w.mean),) for name in INPUTS)
     ends = {actions.low.shape, actions.high.shape, (math.prod(actions.shape),)}
     lasts = {(m.shape, b.shape) for m, b in (*w.layers[-1:], *w.spread)}
     return len(lasts) == 1 and chained and alike and ends == {(sizes[-1],)}
@@ -292,9 +294,9 @@ def _fits(w: PolicyWeights, actions: ActionScale) -> bool:
 
 def _tiling(d: dict[str, Any], obs_dim: int) -> Tiling:
     sides = tuple(map(float, d["low"])), tuple(map(float, d["high"]))
-    counts = [int(d[key]) for key in ("tilings", "tiles", "memory")]
-    if min(counts) < 1 or not all(a < b for a, b in zip(*sides, strict=True)):
-        raise ValueError("the tiling has no tiles")
-    if len(sides[0]) != obs_dim:
-        raise PolicyFileError("the sizes of tiling and observation differ")
+    counts = [d[key] for key in ("tilings", "tiles", "memory")]
+    whole = all(type(n) is int and n > 0 for n in counts) and max(counts[:2]) <= 1024
+    ordered = all(a < b for a, b in zip(*sides, strict=True))
+    if not whole or not ordered or len(sides[0]) != obs_dim:
+        raise PolicyFileError("the tiling does not fit the observation")
     return Tiling(*sides, *counts)

@@ -31,6 +31,7 @@ from penfac.rollout.evaluate import Evaluator
 from penfac.rollout.host import HostWorlds
 from penfac.runs import checkpoints, storage
 from penfac.runs import folder as runs
+from penfac.training import bundle, trial, unpack
 
 IMPORTED = (
     matplotlib.backends.backend_agg,
@@ -44,7 +45,11 @@ PHASES = {
     "row": (runs.RunFolder, "append"),
     "checkpoint": (runs.RunFolder, "save_checkpoint"),
     "status": (runs.RunFolder, "write_json"),
+    "pack": (bundle, "write_both"),
+    "unpack": (unpack, "create_folder"),
+    "start": (trial, "create_folder"),
 }
+DISK = ("checkpoint", "pack", "unpack", "start")  # phases whose steps of writing count
 
 
 def device_phase(phase: str) -> tuple[type, str]:
@@ -77,7 +82,7 @@ class At:
         self.left -= 1
         if self.left != 0:
             return self.original(*args, **kwargs)
-        if self.phase == "checkpoint":
+        if self.phase in DISK:
             arm_disk(self)
         elif self.phase == "row":
             return tear_row(self, *args)
@@ -125,7 +130,7 @@ def arm_disk(at: At) -> None:
                 at.send()
             write(path, data, sync)
 
-        storage.write_file = checkpoints.write_file = half
+        storage.write_file = checkpoints.write_file = bundle.write_file = half
     elif at.when == "prune":
         remove = shutil.rmtree
 

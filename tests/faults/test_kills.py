@@ -163,3 +163,80 @@ def test_kills_of_the_other_algorithms(algo, tmp_path):
     settings = [f"--set={setting}" for setting in OTHERS[algo]]
     first = ["--env=Pendulum-v1", "-n", "1200", *TINY, *settings]
     ends_the_same(tmp_path, first, kills, algo)
+
+
+# --- folders and bundles that are there as a whole or not at all ---------------------------
+
+STEPS_OF_WRITING = [
+    *[("half", k) for k in (1, 2, 3, 4)], *[("fsync", k) for k in (1, 2, 3)],
+    *[("replace", k) for k in (1, 2, 3)], *[("replace+", k) for k in (1, 2)],
+    *[("rename", k) for k in (1, 2)], *[("rename+", k) for k in (1, 2)],
+    ("mkdir", 1), ("mkdir+", 1),
+]  # fmt: skip
+
+
+def kills_of(folder: Path, phase: str, argv: list[str], again: list[str]) -> int:
+    """Kill the command at each step of its writing; then the second one must pass."""
+    steps = []
+    for when, k in STEPS_OF_WRITING:
+        words = [word.format(f"{when}-{k}") for word in argv]
+        after = [word.format(f"{when}-{k}") for word in again]
+        steps += [{"argv": words, "at": at(phase, 1, when, k=k)}, {"argv": after}]
+    ends = met_by_signals(folder, steps)
+    said = (folder / "output.txt").read_text()
+    for step, first, second in zip(
+        STEPS_OF_WRITING, ends[::2], ends[1::2], strict=True
+    ):
+        if first["reached"]:
+            assert first["code"] == -9, step
+            assert second["code"] == 0, (step, said[-2000:])
+    assert not list(folder.rglob(".tmp-*"))
+    return sum(end["reached"] for end in ends[::2])
+
+
+PLAIN = ["--env=Pendulum-v1", "-n", "200", *SMALL]
+
+
+def test_a_killed_pack_is_packed_again(tmp_path):
+    assert command_alone("train", *PLAIN, "--name=run", cwd=tmp_path).code == 0
+    words = ["runs", "pack", "runs/penfac/run", "packed-{}"]
+    assert kills_of(tmp_path, "pack", words, words) >= 8
+    packed = sorted(p.name for p in tmp_path.glob("*packed-*"))
+    assert packed == sorted(
+        f"packed-{when}-{k}.{end}"
+        for when, k in STEPS_OF_WRITING
+        for end in ("csv", "safetensors")
+    )
+    assert len({p.read_bytes() for p in tmp_path.glob("packed-*.csv")}) == 1
+
+
+def test_a_killed_unpack_leaves_a_whole_run_or_none(tmp_path):
+    assert command_alone("train", *PLAIN, "--into=small", cwd=tmp_path).code == 0
+    words = ["runs", "unpack", "small", "--out={}"]
+    assert kills_of(tmp_path, "unpack", words, words) >= 8
+    made = [p for k in STEPS_OF_WRITING for p in tmp_path.glob(f"{k[0]}-{k[1]}/*/*")]
+    assert len(made) >= len(STEPS_OF_WRITING)
+    for run in made:
+        same_end(run, made[0])
+        assert (run / "status.json").exists()
+
+
+def test_a_killed_start_leaves_a_run_or_none(tmp_path):
+    """The same command begins again, or says that the run is there to be resumed."""
+    assert command_alone("train", *PLAIN, "--name=whole", cwd=tmp_path).code == 0
+    words = ["train", *PLAIN, "--name={}", "--stop-after=0s"]
+    steps = []
+    for when, k in STEPS_OF_WRITING:
+        argv = [word.format(f"{when}-{k}") for word in words]
+        steps += [{"argv": argv, "at": at("start", 1, when, k=k)}, {"argv": argv}]
+        steps += [{"argv": ["resume", f"runs/penfac/{when}-{k}"]}]
+    ends = met_by_signals(tmp_path, steps)
+    said = (tmp_path / "output.txt").read_text()
+    assert sum(end["reached"] for end in ends[::3]) >= 8
+    for (when, k), again, last in zip(
+        STEPS_OF_WRITING, ends[1::3], ends[2::3], strict=True
+    ):
+        assert again["code"] in (0, 6)
+        assert last["code"] == 0, (when, k, said[-2000:])
+        same_end(tmp_path / f"runs/penfac/{when}-{k}", tmp_path / "runs/penfac/whole")
+    assert not list(tmp_path.rglob(".tmp-*"))

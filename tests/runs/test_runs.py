@@ -127,10 +127,10 @@ def test_an_error_at_every_call_leaves_the_old_or_the_new(
 
 def test_what_a_killed_process_left_goes(folder):
     strays = [
-        folder.path / "checkpoints" / ".tmp-1-a" / "state.json",
-        folder.path / "policy" / ".tmp-1-b",
-        folder.path / ".tmp-1-c",
-        folder.path / ".probe-d",
+        folder.path / "checkpoints" / f".tmp-1-{'a' * 32}" / "state.json",
+        folder.path / "policy" / f".tmp-1-{'b' * 32}",
+        folder.path / f".tmp-1-{'c' * 32}",
+        folder.path / f".probe-{'d' * 32}",
     ]
     for stray in strays:
         stray.parent.mkdir(exist_ok=True)
@@ -509,13 +509,18 @@ def test_json_is_strict(folder):
 # --- one owner --------------------------------------------------------------------------------
 
 
+def fill(home: Path) -> None:
+    """What a folder holds when it appears."""
+    (home / "config.json").write_text("{}")
+
+
 def test_two_creators_never_get_the_same_folder(tmp_path):
     made, barrier = [], threading.Barrier(16)
 
     def create():
         barrier.wait()
         for _ in range(10):
-            made.append(create_folder(tmp_path, "penfac", "Pendulum-v1", None))
+            made.append(create_folder(tmp_path, "penfac", "Pendulum-v1", None, fill))
 
     threads = [threading.Thread(target=create) for _ in range(16)]
     for thread in threads:
@@ -532,7 +537,7 @@ def test_one_of_many_gets_a_name(tmp_path):
     def create():
         barrier.wait()
         try:
-            got.append(create_folder(tmp_path, "penfac", "Pendulum-v1", "mine"))
+            got.append(create_folder(tmp_path, "penfac", "Pendulum-v1", "mine", fill))
         except RunFolderBusy as error:
             got.append(error.exit_code)
 
@@ -555,7 +560,7 @@ def test_a_lock_names_its_owner_and_is_given_back(tmp_path):
 
 def test_an_id_becomes_a_folder_name(tmp_path):
     for env_id in ("penfac/Pendulum-v0", "my.module:Robot v1", "../../etc", "a:b"):
-        made = create_folder(tmp_path, "penfac", env_id, None)
+        made = create_folder(tmp_path, "penfac", env_id, None, fill)
         assert made.parent == tmp_path / "penfac"
         assert made.resolve().parent == made.parent
 

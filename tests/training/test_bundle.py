@@ -392,6 +392,70 @@ FOREIGN = {
         about | {"document": about["document"] | {"arms": {"../../x": {}}}}
     ),
 }
+DEEP = "[" * 100_000
+SEALED = {
+    "learners in another order": lambda about: (
+        about | {"learners": about["learners"][::-1]}
+    ),
+    "an update below zero": lambda about: with_meta(about, update=-5),
+    "an update past all": lambda about: with_meta(about, update=10**300),
+    "a counter past all": lambda about: with_meta(about, counters={"step": 10**300}),
+    "no counters": lambda about: with_meta(about, counters={}),
+    "marks of no kind": lambda about: with_meta(about, csv={"progress.csv": 7}),
+    "a mark below zero": lambda about: with_meta(
+        about, csv={x: {"bytes": -1, "sha256": ""} for x in ("progress.csv", "e")}
+    ),
+    "an identity of no kind": lambda about: with_meta(about, identity=[]),
+    "a row that is not there": lambda about: with_learner(about, row=10**9),
+    "a stack that is not there": lambda about: with_learner(about, stack=-7),
+    "a status of no kind": lambda about: with_learner(about, status=[1]),
+    "a log of no kind": lambda about: about | {"log": 7},
+    "arms elsewhere": lambda about: (
+        about | {"document": about["document"] | {"alive": ["../../x"]}}
+    ),
+}
+
+
+def with_learner(about: dict, **changes) -> dict:
+    return about | {"learners": [x | changes for x in about["learners"]]}
+
+
+def with_meta(about: dict, **changes) -> dict:
+    learners = [x | {"meta": x["meta"] | changes} for x in about["learners"]]
+    return about | {"learners": learners}
+
+
+def reseal(file: Path, text: str) -> None:
+    """The file again with another text, sealed as if it were ours."""
+    with safe_open(file, framework="numpy") as opened:
+        tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
+    words = {"penfac": text, "seal": bundle.seal(text, tensors)}
+    save_file(tensors, file, words)
+
+
+def text_of(file: Path) -> dict:
+    with safe_open(file, framework="numpy") as opened:
+        return json.loads(opened.metadata()["penfac"])
+
+
+@pytest.mark.parametrize("change", SEALED.values(), ids=SEALED)
+def test_what_was_forged_and_sealed_is_refused(change, copy):
+    """Where it is unpacked, or where the run would go on."""
+    reseal(copy[1], json.dumps(change(text_of(copy[1]))))
+    result = command("runs", "unpack", "small", "--out", OUT)
+    if result.code == 0:
+        result = command("resume", next(OUT.glob("*/*")))
+    assert result.code in (2, 5), result
+    assert result.line
+    assert not list(Path().rglob(".tmp-*"))
+
+
+def test_a_bundle_nested_without_end_is_refused(copy):
+    reseal(copy[1], DEEP)
+    for words in (["runs", "unpack", "small"], ["resume", "small"]):
+        assert "is not a penfac bundle" in refused(5, *words)
+
+
 UNHEARD = {
     "a format alone": lambda about: {"format": 1},
     "no log": lambda about: {k: v for k, v in about.items() if k != "log"},
@@ -555,6 +619,10 @@ def test_what_is_no_run_is_not_packed(folder):
 DAMAGED_FOLDERS = {
     "config.json without seeds": ("config.json", '{"format": 1}'),
     "status.json torn": ("base/seed-0/status.json", '{"state": '),
+    "status.json a list": ("base/seed-0/status.json", "[1]"),
+    "fault.json nested without end": ("base/seed-0/fault.json", "[" * 100_000),
+    "policy.json of no kind": ("base/seed-0/policy/policy.json", "7"),
+    "config.json nested without end": ("config.json", "[" * 100_000),
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from penfac.errors import ConfigError, PenfacError
 from penfac.runs.config import read_config
 from penfac.runs.folder import RunFolder
-from penfac.runs.storage import Lock, storage, temporary_in
+from penfac.runs.storage import Lock, refuse_links, storage, temporary_in
 
 LEFT_BEHIND = shutil.ignore_patterns("lock", ".tmp-*", ".probe-*")
 
@@ -18,6 +18,7 @@ def copy_run(run: Path, target: Path, locked: bool = False) -> None:
     if run.resolve() == target.resolve():
         return
     check_target(run, target)
+    refuse_links(run)
     lock = contextlib.nullcontext() if locked else Lock(run)
     with lock, storage(target):  # no process writes while we read
         target.parent.mkdir(parents=True, exist_ok=True)

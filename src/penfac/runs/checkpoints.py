@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,8 +19,8 @@ from safetensors.numpy import save as tensors_to_bytes
 
 from penfac.errors import CorruptFile
 from penfac.runs.csv_files import Mark
-from penfac.runs.segments import Segment
-from penfac.runs.storage import sync_folder, temporary_in, write_file
+from penfac.runs.segments import Count, Segment
+from penfac.runs.storage import read_file, sync_folder, temporary_in, write_file
 
 FORMAT = 1
 Arrays = dict[str, np.ndarray]
@@ -29,7 +29,7 @@ Arrays = dict[str, np.ndarray]
 class Replay(msgspec.Struct, frozen=True):
     """The segments that hold the replay."""
 
-    capacity: int
+    capacity: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
     segments: list[Segment]
 
 
@@ -37,10 +37,10 @@ class Meta(msgspec.Struct, frozen=True):
     """The content of state.json; the run's own words come first."""
 
     identity: dict[str, Any]  # of the run's config
-    counters: dict[str, int]
+    counters: dict[str, Annotated[int, msgspec.Meta(ge=-1, le=2**53)]]
     versions: dict[str, str]
     format: int = FORMAT
-    update: int = 0
+    update: Count = 0
     csv: dict[str, Mark] = {}
     replay: Replay | None = None
     sha256: str = ""
@@ -65,7 +65,7 @@ def newest_first(home: Path) -> list[Path]:
     """The checkpoint folders by number, never by time."""
     found = []
     for path in home.glob("update-*"):
-        match = re.fullmatch(r"update-(\d+)(-evaluated)?", path.name)
+        match = re.fullmatch(r"update-([0-9]+)(-evaluated)?", path.name)
         if match:
             found.append((int(match[1]), match[2] is not None, path))
     return [path for *_, path in sorted(found, reverse=True)]
@@ -105,12 +105,20 @@ def write_checkpoint(folder: Path, arrays: Arrays, meta: Meta) -> None:
 # --- reading -------------------------------------------------------------------------------
 
 
+# what a file that someone damaged or made up runs into
+FAULTS = (
+    ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError,
+)  # fmt: skip
+
+
 def read_segments(folder: Path) -> list[Segment]:
-    """The segments that a checkpoint needs, as far as it can be read."""
+    """The segments that a checkpoint needs; none where its state.json is damaged."""
     try:
-        document = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        document = json.loads(read_file(folder / "state.json"))
+        if document["seal"] != seal(document):
+            return []
         return msgspec.convert(document["replay"], Replay).segments
-    except (OSError, ValueError, LookupError, TypeError):
+    except (CorruptFile, OSError, *FAULTS):
         return []
 
 
@@ -125,9 +133,9 @@ def verifies(folder: Path) -> bool:
 def read_meta(folder: Path) -> Meta:
     """state.json, checked against its own seal; the arrays are left alone."""
     try:
-        document = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        document = json.loads(read_file(folder / "state.json"))
         version, sealed = document["format"], seal(document)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, *FAULTS):
         raise CorruptFile(f"{folder}: is incomplete or not from penfac") from None
     if not isinstance(version, int) or version > FORMAT:
         raise CorruptFile(
@@ -139,26 +147,27 @@ def read_meta(folder: Path) -> Meta:
         )
     try:
         return msgspec.convert(document, Meta)
-    except (msgspec.ValidationError, OverflowError) as error:
+    except (msgspec.ValidationError, *FAULTS) as error:
         raise CorruptFile(f"{folder}: is not from penfac ({error})") from None
 
 
 def read_checkpoint(folder: Path) -> tuple[Arrays, Meta]:
     """Everything is checked before anything is parsed into arrays."""
-    meta = read_meta(folder)
+    meta, file = read_meta(folder), folder / "state.safetensors"
     try:
-        data = (folder / "state.safetensors").read_bytes()
+        there = file.stat().st_size
+        if there != meta.bytes:
+            raise CorruptFile(
+                f"{folder}: is truncated, has {there} bytes of {meta.bytes}"
+            )
+        data = read_file(file, most=there)
     except OSError:
         raise CorruptFile(f"{folder}: is incomplete or not from penfac") from None
-    if len(data) != meta.bytes:
-        raise CorruptFile(
-            f"{folder}: is truncated, has {len(data)} bytes of {meta.bytes}"
-        )
     if hashlib.sha256(data).hexdigest() != meta.sha256:
         raise CorruptFile(
             f"{folder}: is damaged (the sha256 of state.safetensors does not match)"
         )
     try:
         return tensors_from_bytes(data), meta
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+    except (SafetensorError, *FAULTS) as error:
         raise CorruptFile(f"{folder}: has no safetensors file ({error})") from None

@@ -12,6 +12,7 @@ import msgspec
 from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError, CorruptFile
 from penfac.runs.folder import NAMES
+from penfac.runs.storage import read_file
 from penfac.settings.configs import to_values
 from penfac.settings.declaration import known_fields
 from penfac.settings.registry import SETTINGS, config_class, parse_saved
@@ -92,7 +93,7 @@ def read_config(path: Path) -> RunConfig:
     if not file.is_file():
         raise ConfigError(f"{path}: is not a run folder (it has no {FILE})")
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(read_file(file))
     except (OSError, ValueError, RecursionError):
         raise CorruptFile(f"{file}: is not a config that penfac wrote") from None
     return parse_config(file, document)
@@ -189,6 +190,9 @@ def check_config(config: RunConfig) -> None:
         raise ConfigError("--arms: the file has no arm; write [NAME] blocks")
     for arm in config.arms or ():
         check_arm_name(arm)
+    for arm in config.alive or ():
+        if arm not in (config.arms or ()):
+            raise ConfigError(f"alive: {arm} is not an arm of the run")
 
 
 def check_search(config: RunConfig) -> None:

@@ -4,23 +4,25 @@ import contextlib
 import csv
 import hashlib
 import io
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import msgspec
 
 from penfac.errors import CorruptFile
-from penfac.runs.storage import storage
+from penfac.runs.storage import no_link, replace_file, storage
 
+logger = logging.getLogger(__name__)
 KEPT = ("progress.csv", "evaluations.csv")  # part of the promise of exact resume
 
 
 class Mark(msgspec.Struct, frozen=True):
     """How long a CSV file is and what it holds."""
 
-    bytes: int
+    bytes: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
     sha256: str
 
 
@@ -44,8 +46,8 @@ class Appender:
         whole = cut_torn_line(path)
         header = whole.partition(b"\n")[0].decode()
         self.columns = header.split(",") if header else columns
-        self.digest = hashlib.sha256(whole)
-        self.file: BinaryIO = open(path, "ab")  # noqa: SIM115
+        self.path, self.size, self.digest = path, len(whole), hashlib.sha256(whole)
+        self.file: BinaryIO = open(path, "a+b", opener=no_link)  # noqa: SIM115
 
     def append(self, rows: list[dict[str, Any]]) -> None:
         """Add rows, the header first."""
@@ -53,18 +55,32 @@ class Appender:
         writer = csv.DictWriter(
             text, self.columns, extrasaction="ignore", lineterminator="\n"
         )
-        if self.file.tell() == 0:
+        if self.size == 0:
             writer.writeheader()
         writer.writerows(rows)
         data = text.getvalue().encode()
         self.file.write(data)
         self.file.flush()
         self.digest.update(data)
+        self.size += len(data)
 
     def mark(self) -> Mark:
-        """Sync to the disk."""
-        os.fsync(self.file.fileno())
-        return Mark(self.file.tell(), self.digest.hexdigest())
+        """Sync to the disk; put the file back where someone removed or replaced it."""
+        handle = self.file.fileno()
+        os.fsync(handle)
+        about = os.fstat(handle)
+        if about.st_size != self.size:
+            raise CorruptFile(
+                f"{self.path}: was edited or cut while the run wrote it; undo it and "
+                "resume, or start a new run"
+            )
+        if not (self.path.exists() and os.path.samestat(about, os.stat(self.path))):
+            logger.warning("%s: was removed or replaced; put back", self.path)
+            self.file.seek(0)
+            replace_file(self.path, self.file.read(), sync=True)
+            self.file.close()
+            self.file = open(self.path, "a+b", opener=no_link)  # noqa: SIM115
+        return Mark(self.size, self.digest.hexdigest())
 
 
 class CsvFiles:

@@ -6,22 +6,32 @@ the byte that it remembers.
 """
 
 import contextlib
+import errno
+import itertools
 import json
+import os
 import re
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from penfac.errors import CorruptFile, RunFolderBusy, printable
+from penfac.errors import CorruptFile, PenfacError, RunFolderBusy, printable
 from penfac.policy import Policy
 from penfac.runs import checkpoints, csv_files, segments
 from penfac.runs.checkpoints import Arrays, Checkpoint, Meta
 from penfac.runs.csv_files import CsvFiles, Mark
 from penfac.runs.segments import Segment
-from penfac.runs.storage import replace_file, storage
+from penfac.runs.storage import (
+    is_temporary,
+    no_link,
+    prepared,
+    replace_file,
+    storage,
+)
 from penfac.runs.tensorboard import Board
 
 KEEP = 2  # checkpoints
@@ -33,29 +43,36 @@ NAMES = (  # of the files that a run or a search leaves in its own folder
 )  # fmt: skip
 
 
-def create_folder(out: Path, algo: str, env_id: str, name: str | None) -> Path:
-    """Make a new folder, runs/<algo>/<env>_<k>; two processes never get the same one."""
+TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
+
+
+def create_folder(
+    out: Path, algo: str, env_id: str, name: str | None, fill: Callable[[Path], None]
+) -> Path:
+    """Make a new folder, runs/<algo>/<env>_<k>, which appears when `fill` has filled it;
+    two processes never get the same one."""
     parent = out / algo
-    with storage(parent):
-        parent.mkdir(parents=True, exist_ok=True)
-        if name is not None:
-            try:
-                (parent / name).mkdir()
-            except FileExistsError:
-                raise RunFolderBusy(
-                    f"{parent / name}: exists; choose another --name, "
-                    "or continue it with `penfac resume`"
-                ) from None
-            return parent / name
-        stem = folder_name(env_id)
-        k = 1
-        while True:
-            path = parent / f"{stem}_{k}"
-            try:
-                path.mkdir()
-                return path
-            except FileExistsError:
-                k += 1
+    stem = folder_name(env_id)
+    names = (f"{stem}_{k}" for k in itertools.count(1))
+    with prepared(parent) as temporary:
+        try:
+            fill(temporary)
+        except PenfacError as error:  # the name that it would have had says more
+            where = str(parent / (name or stem))
+            error.args = (str(error).replace(str(temporary), where),)
+            raise
+        for path in (parent / x for x in (names if name is None else [name])):
+            with storage(path):
+                try:
+                    os.rename(temporary, path)  # over an empty folder, never another
+                    return path
+                except OSError as error:
+                    if error.errno not in TAKEN:
+                        raise
+    raise RunFolderBusy(
+        f"{parent / str(name)}: exists; choose another --name, "
+        "or continue it with `penfac resume`"
+    )
 
 
 def folder_name(env_id: str) -> str:
@@ -72,6 +89,7 @@ class RunFolder:
         self.board: Board | None = None
         self.hparams: dict[str, Any] = {}  # the settings that TensorBoard lists
         self.segments: list[Segment] = []  # of the replay on the disk
+        self.refused: set[Path] = set()  # checkpoints that cannot be used
 
     # --- small files -------------------------------------------------------------------
 
@@ -101,14 +119,14 @@ class RunFolder:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         with (
             storage(self.path),
-            open(self.path / "log.txt", "a", encoding="utf-8") as f,
+            open(self.path / "log.txt", "a", encoding="utf-8", opener=no_link) as f,
         ):
             f.write(f"{stamp} {printable(text)}\n")
 
     def sweep(self) -> None:
         """Remove what a killed process had not finished writing."""
         for stray in (*self.path.glob(".*-*"), *self.path.glob("policy*/.tmp-*")):
-            if stray.name.startswith((".tmp-", ".probe-")):
+            if is_temporary(stray) and stray.is_file():
                 stray.unlink(missing_ok=True)
 
     # --- rows --------------------------------------------------------------------------
@@ -146,7 +164,8 @@ class RunFolder:
         """
         home = self.path / "checkpoints"
         folder = home / (f"update-{update:06d}" + "-evaluated" * evaluated)
-        if folder.exists() and checkpoints.verifies(folder):
+        usable = folder.exists() and folder not in self.refused
+        if usable and checkpoints.verifies(folder):
             return
         with storage(self.path):
             home.mkdir(exist_ok=True)
@@ -157,7 +176,7 @@ class RunFolder:
                 meta, format=checkpoints.FORMAT, update=update, csv=marks, replay=replay
             )
             checkpoints.write_checkpoint(folder, arrays, meta)
-            self._prune(home)
+            self._prune(folder)
 
     def _save_replay(self, arrays: Arrays, ring: Arrays) -> checkpoints.Replay:
         def write(name: str, data: bytes) -> None:
@@ -167,14 +186,18 @@ class RunFolder:
         self.segments = segments.save(write, ring, total, self.segments)
         return checkpoints.Replay(len(next(iter(ring.values()))), self.segments)
 
-    def _prune(self, home: Path) -> None:
-        for old in checkpoints.newest_first(home)[KEEP:]:
+    def _prune(self, newest: Path) -> None:
+        home = newest.parent
+        found = checkpoints.newest_first(home)
+        # one that is newer than what was just saved did not verify when the run went on
+        kept = found[found.index(newest) :][:KEEP]
+        for old in set(found) - set(kept):
             shutil.rmtree(old, ignore_errors=True)
-        for stray in home.glob(".tmp-*"):
+        for stray in filter(is_temporary, home.glob(".tmp-*")):
             shutil.rmtree(stray, ignore_errors=True)
         if self.segments:
-            kept = map(checkpoints.read_segments, checkpoints.newest_first(home))
-            segments.prune(self.path / "replay", [s for each in kept for s in each])
+            needed = [s for each in kept for s in checkpoints.read_segments(each)]
+            segments.prune(self.path / "replay", needed)
 
     def load_checkpoint(self) -> Checkpoint | None:
         """Read the newest checkpoint that verifies.
@@ -185,14 +208,23 @@ class RunFolder:
         for folder in checkpoints.newest_first(self.path / "checkpoints"):
             try:
                 arrays, meta = checkpoints.read_checkpoint(folder)
-                if meta.replay is not None:
-                    self.segments = meta.replay.segments
-                    arrays |= segments.load(
-                        self.path / "replay", self.segments, meta.replay.capacity
-                    )
+                if meta.replay is not None and meta.replay.segments:
+                    listed, capacity = meta.replay.segments, meta.replay.capacity
+                    total, home = total_of(arrays, folder), self.path / "replay"
+                    arrays |= segments.load(home, listed, capacity, total)
+                    self.segments = listed
                 return Checkpoint(arrays, meta, complaints)
             except CorruptFile as error:
                 complaints.append(str(error))
+                self.refused.add(folder)
         if complaints:
             raise CorruptFile("; ".join(complaints))
         return None
+
+
+def total_of(arrays: Arrays, folder: Path) -> int:
+    """The number of steps that a replay has seen."""
+    try:
+        return int(arrays[segments.TOTAL])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise CorruptFile(f"{folder}: has no number of steps ({error})") from None

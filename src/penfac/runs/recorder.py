@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penfac.errors import EnvironmentFault, PenfacError, StorageError
+from penfac.errors import CorruptFile, EnvironmentFault, PenfacError, StorageError
 from penfac.plots import Curve, learning_curve
 from penfac.policy import Policy
 from penfac.runs import evaluations, status
 from penfac.runs.checkpoints import Arrays, Meta
 from penfac.runs.config import RunConfig
-from penfac.runs.csv_files import read_csv
+from penfac.runs.csv_files import KEPT, read_csv
 from penfac.runs.evaluations import Evaluation
 from penfac.runs.folder import BEST, RunFolder
 from penfac.runs.learners import Learner
@@ -44,7 +44,7 @@ class Recorder:
         self.last_point: Evaluation | None = None
         self.best: Policy | None = None  # of the evaluation with the highest mean
         self.best_written: Policy | None = None
-        self.last_checkpoint: int | None = None
+        self.last_checkpoint = status.read_status(learner.path).last_checkpoint
         self.began, self.first_step = time.monotonic(), None
         self.drawn_at = time.monotonic()
         self.met_no_fault = False  # since this process began
@@ -57,14 +57,25 @@ class Recorder:
     def rewind(self, meta: Meta | None, best: bytes | None = None) -> None:
         """Start from a checkpoint with its best policy, or from nothing."""
         self.folder.rewind(None if meta is None else meta.csv)
+        self.last_checkpoint = None if meta is None else meta.update
         if best is not None:
             self.folder.write(f"{BEST}/policy.safetensors", best)
             self.best = Policy.load(self.folder.path / BEST)
         if meta is None:
             return
-        self.last_checkpoint = meta.update
         for point in evaluations.read_evaluations(self.folder.path):
             self.remember(point)
+
+    def refuse_loss(self) -> None:
+        """An error where no checkpoint is left of a run that had one."""
+        files = (*KEPT, "policy/policy.safetensors")
+        found = [name for name in files if (self.folder.path / name).exists()]
+        if found or self.last_checkpoint is not None:
+            what = found[0] if found else "a last checkpoint in status.json"
+            raise CorruptFile(
+                f"{self.folder.path}: has {what}, but no checkpoint to resume from; put "
+                "checkpoints/ back, or start a new run"
+            )
 
     def remember(self, point: Evaluation) -> None:
         self.last_point = point

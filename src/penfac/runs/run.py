@@ -15,6 +15,7 @@ from penfac.runs.learners import (
     learners_of,
 )
 from penfac.runs.status import Status, read_status
+from penfac.runs.storage import refuse_links
 
 
 class Run:
@@ -25,8 +26,10 @@ class Run:
 
     @classmethod
     def open(cls, path: Path) -> "Run":
-        """Read and check the config of a run folder."""
-        return cls(path, read_config(path))
+        """Read and check the config of a run folder; refuse one that reaches outside."""
+        config = read_config(path)
+        refuse_links(path)
+        return cls(path, config)
 
     @cached_property
     def learners(self) -> list[Learner]:

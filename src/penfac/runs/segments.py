@@ -5,8 +5,10 @@ are new, and names the segments which together hold all that the replay holds.
 """
 
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -15,18 +17,24 @@ from safetensors.numpy import load as tensors_from_bytes
 from safetensors.numpy import save as tensors_to_bytes
 
 from penfac.errors import CorruptFile
+from penfac.runs.storage import is_temporary, read_file
 
 ROWS = "state.replay.rows."  # how an engine names the arrays of a ring
 TOTAL = "state.replay.total"
+NAME = r"steps-[0-9]{12,16}-[0-9]{12,16}\.safetensors"
+MOST = 2**40  # bytes of a segment
 Write = Callable[[str, bytes], None]  # writes a whole file, synced: all or nothing
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class Segment(msgspec.Struct, frozen=True):
     """A file of consecutive steps."""
 
-    file: str
-    first: int
-    rows: int
+    file: Annotated[str, msgspec.Meta(pattern=f"^{NAME}$")]
+    first: Count
+    rows: Count
     sha256: str
 
     @property
@@ -62,32 +70,53 @@ def save(
     return [*known, Segment(name, first, total - first, digest)]
 
 
-def load(home: Path, listed: list[Segment], capacity: int) -> dict[str, np.ndarray]:
-    """Read the ring back; every segment is verified."""
+def load(
+    home: Path, listed: list[Segment], capacity: int, total: int
+) -> dict[str, np.ndarray]:
+    """Read the ring of `total` steps back; every segment is verified."""
     ring: dict[str, np.ndarray] = {}
+    end = max(0, total - capacity)
     for segment in listed:
-        path = home / Path(segment.file).name
+        path = home / segment.file
+        tensors = read_segment(path, segment)
+        if not segment.first <= end <= segment.end <= total:
+            raise CorruptFile(f"{path}: does not follow on the steps before")
+        end = segment.end
         try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise CorruptFile(f"{path}: {error.strerror}") from None
-        if hashlib.sha256(data).hexdigest() != segment.sha256:
-            raise CorruptFile(f"{path}: is damaged (the sha256 does not match)")
-        try:
-            tensors = tensors_from_bytes(data)
-        except (SafetensorError, ValueError) as error:
-            raise CorruptFile(f"{path}: is not a safetensors file ({error})") from None
-        place = np.arange(segment.first, segment.end)
-        for name, rows in tensors.items():
-            if ROWS + name not in ring:
-                ring[ROWS + name] = np.zeros((capacity, *rows.shape[1:]), rows.dtype)
-            ring[ROWS + name][place % capacity] = rows
+            place = np.arange(segment.first, end)[-capacity:]
+            for name, rows in tensors.items():
+                if ROWS + name not in ring:
+                    shape = (capacity, *rows.shape[1:])
+                    ring[ROWS + name] = np.zeros(shape, rows.dtype)
+                ring[ROWS + name][place % capacity] = rows[-capacity:]
+        except (ValueError, IndexError, MemoryError) as error:
+            raise CorruptFile(f"{path}: has no such replay ({error})") from None
+    if end != total:
+        raise CorruptFile(f"{home}: has the steps up to {end} of {total}")
     return ring
 
 
+def read_segment(path: Path, segment: Segment) -> dict[str, np.ndarray]:
+    """The rows of one segment, which is what the checkpoint says."""
+    try:
+        data = read_file(path, most=MOST)
+    except OSError as error:
+        raise CorruptFile(f"{path}: {error.strerror}") from None
+    if hashlib.sha256(data).hexdigest() != segment.sha256:
+        raise CorruptFile(f"{path}: is damaged (the sha256 does not match)")
+    try:
+        tensors = tensors_from_bytes(data)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CorruptFile(f"{path}: is not a safetensors file ({error})") from None
+    if any(len(np.atleast_1d(rows)) != segment.rows for rows in tensors.values()):
+        raise CorruptFile(f"{path}: has another number of steps than {segment.rows}")
+    return tensors
+
+
 def prune(home: Path, needed: list[Segment]) -> None:
-    """Remove the segments that no checkpoint needs."""
+    """Remove the segments that no checkpoint needs, and what a killed process left."""
     names = {segment.file for segment in needed}
     for path in home.glob("*"):
-        if path.name not in names:
+        ours = re.fullmatch(NAME, path.name) or is_temporary(path)
+        if ours and path.name not in names and path.is_file():
             path.unlink(missing_ok=True)

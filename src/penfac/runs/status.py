@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from penfac.errors import Divergence, EnvironmentFault
+from penfac.errors import CorruptFile, Divergence, EnvironmentFault
+from penfac.runs.storage import read_file
 
 FILE = "status.json"
 LASTING = (EnvironmentFault.exit_code, Divergence.exit_code)  # would fail again
@@ -40,8 +41,8 @@ NEW = Status("new")  # a learner without a status.json
 def read_status(path: Path) -> Status:
     """The status of a learner's folder; `NEW` where there is none or it is torn."""
     try:
-        return msgspec.json.decode((path / FILE).read_bytes(), type=Status)
-    except (OSError, ValueError):
+        return msgspec.json.decode(read_file(path / FILE), type=Status)
+    except (OSError, ValueError, RecursionError, CorruptFile):
         return NEW
 
 

@@ -12,6 +12,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from penfac.runs.storage import no_link
+
 STRING, BOOL, FLOAT64 = 1, 2, 3  # DataType of a setting
 START = 1  # SessionLog.status
 METRICS = "eval/mean_reward", "eval/mean_ep_length"
@@ -24,7 +26,8 @@ class Board:
     def __init__(self, folder: Path, step: int, hparams: dict[str, Any]):
         folder.mkdir(exist_ok=True)
         stamp = f"{time.time():.0f}.{socket.gethostname()}.{uuid.uuid4().hex}"
-        self.file = open(folder / f"events.out.tfevents.{stamp}", "wb")  # noqa: SIM115
+        path = folder / f"events.out.tfevents.{stamp}"
+        self.file = open(path, "wb", opener=no_link)  # noqa: SIM115
         self._write((2, step), (3, "brain.Event:2"))
         # what an earlier process wrote from this step on does not count
         self._write((2, step), (7, message((1, START))))

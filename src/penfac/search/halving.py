@@ -73,8 +73,9 @@ def start(
     arms = {f"c{k:0{width}d}": settings for k, settings in enumerate(drawn)}
     config = stamp(resolve(dataclasses.replace(request, arms=arms)), limits.command)
     config = replace(config, search=resolved(search, space))
-    folder = create_folder(out / "tune", request.algo, request.env, request.name)
-    write_configs(Run(folder, config))
+    fill = lambda home: write_configs(Run(home, config))  # noqa: E731
+    place = (out / "tune", request.algo, request.env, request.name)
+    folder = create_folder(*place, fill)
     named = request.out / folder.relative_to(out)
     return search_rungs(Run(folder, config), named, limits, listener)
 

@@ -11,7 +11,9 @@ import csv
 import hashlib
 import io
 import json
+import os
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +26,25 @@ from safetensors.numpy import save as tensors_to_bytes
 from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
 from penfac.policy import Policy, PolicyFileError
 from penfac.runs import csv_files
-from penfac.runs.checkpoints import Arrays, Checkpoint
+from penfac.runs.checkpoints import FAULTS, Arrays, Checkpoint
 from penfac.runs.config import RunConfig, parse_config
 from penfac.runs.csv_files import Mark, read_csv, read_header
 from penfac.runs.folder import BEST, RunFolder
 from penfac.runs.learners import Learner
 from penfac.runs.run import Run
-from penfac.runs.storage import Lock, make_folder
+from penfac.runs.storage import (
+    Lock,
+    make_folder,
+    read_file,
+    storage,
+    sync_folder,
+    write_file,
+)
 
 FORMAT = 1
+ANY = 2**40  # bytes of a file: as many as fit into memory
 TABLES = {name.removesuffix(".csv"): name for name in csv_files.KEPT}
 DOCUMENTS = ("status", "fault", "policy/policy")  # JSON files kept as they are
-# what a file of another shape than ours runs into
-FOREIGN = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 Rows = dict[tuple[str, str, str], list[dict[str, str]]]  # by arm, seed and table
 
 
@@ -84,10 +92,33 @@ def is_bundle(path: Path) -> bool:
     return not path.is_dir() and names(path)[1].is_file()
 
 
+def parts(file: Path) -> tuple[Path, Path]:
+    """What both files are called until both are whole."""
+    table, state = names(file)
+    return table.with_name(f".{table.name}.part"), state.with_name(
+        f".{state.name}.part"
+    )
+
+
 def refuse_existing(file: Path, way_out: str) -> None:
-    for path in names(file):
-        if path.exists():
-            raise RunFolderBusy(f"{path}: exists; {way_out}")
+    """Refuse to write over a file, unless a killed process of ours left half a bundle."""
+    there, unfinished = [[p.exists() for p in f(file)] for f in (names, parts)]
+    if there == [True, False] and unfinished == [False, True]:
+        return
+    for path in filter(Path.exists, names(file)):
+        raise RunFolderBusy(f"{path}: exists; {way_out}")
+
+
+@contextlib.contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Only this process writes the bundle. Its lock goes: two files, no third."""
+    make_folder(file.parent)
+    name = names(file)[1].with_suffix(".lock").name
+    with Lock(file.parent, name):
+        try:
+            yield
+        finally:
+            (file.parent / name).unlink(missing_ok=True)
 
 
 # --- packing -------------------------------------------------------------------------------
@@ -97,12 +128,11 @@ def pack_run(folder: Path, file: Path) -> tuple[Path, Path]:
     """Pack a run folder that is not in use."""
     refuse_existing(file, "choose another --out")
     run = Run.open(folder)
-    make_folder(file.parent)
-    with Lock(folder):
+    with Lock(folder), writing(file):
         try:
             run.refuse_changed()
             pack(run, file)
-        except FOREIGN as error:
+        except FAULTS as error:
             raise CorruptFile(f"{folder}: is not a penfac run ({error!r})") from error
     return names(file)
 
@@ -119,21 +149,33 @@ def pack(run: Run, file: Path) -> None:
         learners.append(packed)
         policy = learner.path / "policy" / "policy.safetensors"
         if policy.is_file():
-            tensors[f"policy/{k}"] = np.frombuffer(policy.read_bytes(), np.uint8)
+            tensors[f"policy/{k}"] = np.frombuffer(read_file(policy, ANY), np.uint8)
         if best is not None:
             tensors[f"{BEST}/{k}"] = best
     for n, stack in enumerate(stacks.values()):
         for name in stack[0]:
             tensors[f"{n}/{name}"] = np.stack([arrays[name] for arrays in stack])
     log = run.learners[0].path / "log.txt"
-    words = log.read_text(encoding="utf-8") if log.is_file() else ""
+    words = read_file(log, ANY).decode() if log.is_file() else ""
     bundle = Bundle(FORMAT, run.config.to_document(), learners, words)
     text = json.dumps(msgspec.to_builtins(bundle))
-    table, state = names(file)
-    home = RunFolder(file.parent)
-    home.write(table.name, all_rows(run.learners), sync=True)
-    data = tensors_to_bytes(tensors, {"penfac": text, "seal": seal(text, tensors)})
-    home.write(state.name, data, sync=True)
+    state = tensors_to_bytes(tensors, {"penfac": text, "seal": seal(text, tensors)})
+    write_both(file, all_rows(run.learners), state)
+
+
+def write_both(file: Path, table: bytes, state: bytes) -> None:
+    """Write both under other names, then rename them, the rows first."""
+    with storage(file.parent):
+        try:
+            write_file(parts(file)[0], table, sync=True)
+            write_file(parts(file)[1], state, sync=True)
+        except BaseException:
+            for part in parts(file):
+                part.unlink(missing_ok=True)
+            raise
+        for part, path in zip(parts(file), names(file), strict=True):
+            os.replace(part, path)
+        sync_folder(file.parent)
 
 
 def pack_learner(
@@ -156,8 +198,7 @@ def pack_learner(
     for name in DOCUMENTS:
         path = learner.path / f"{name}.json"
         if path.is_file():
-            text = path.read_text(encoding="utf-8")
-            packed[name.rpartition("/")[2]] = json.loads(text)
+            packed[name.rpartition("/")[2]] = read_document(path)
     columns = {t: read_header(learner.path / n) for t, n in TABLES.items()}
     who = {"arm": learner.arm, "seed": learner.seed}
     return PackedLearner(**who, columns=columns, **packed), best
@@ -177,6 +218,13 @@ def refuse_damaged(learner: Learner, checkpoint: Checkpoint) -> None:
         Policy.load(learner.path)
     except PolicyFileError as error:
         raise CorruptFile(str(error)) from None
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.convert(json.loads(read_file(path)), dict[str, Any])
+    except FAULTS as error:
+        raise CorruptFile(f"{path}: is not from penfac ({error})") from None
 
 
 def all_rows(learners: list[Learner]) -> bytes:
@@ -216,7 +264,7 @@ def read_bundle(path: Path) -> tuple[Bundle, RunConfig, Arrays]:
             document = json.loads(text)
             version = document["format"]
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+    except (SafetensorError, OSError, *FAULTS) as error:
         raise CorruptFile(f"{path}: is not a penfac bundle") from error
     if not isinstance(version, int) or version > FORMAT:
         raise CorruptFile(
@@ -234,7 +282,7 @@ def refuse_foreign(path: Path):
     """Refuse a file of another shape than ours."""
     try:
         yield
-    except FOREIGN as error:
+    except FAULTS as error:
         raise CorruptFile(f"{path}: is not a penfac bundle ({error!r})") from error
 
 

@@ -142,6 +142,7 @@ class Loop:
         """Train to the end, or until someone asks to stop."""
         for recorder in self.recorders:
             recorder.write_status("running", None, "")
+        self.save_beginning()
         schedule = schedule_of(self.run.config, self.limits.until)
         short = schedule.steps < self.run.config.steps
         reason, code = f"reached step {schedule.steps}" if short else "finished", 0
@@ -201,6 +202,15 @@ class Loop:
         return recorder.described(self.counters[i], self.engine.policy(i))
 
     # --- saving ------------------------------------------------------------------------
+
+    def save_beginning(self) -> None:
+        """Save learners that have no checkpoint yet, before their first row: a run can be
+        resumed from its first second, and rows without a checkpoint mean a loss."""
+        new = [i for i, r in enumerate(self.recorders) if r.last_checkpoint is None]
+        for i in new:
+            self.save(i)
+        if new:
+            self.announce_save()
 
     def save_if_due(self) -> None:
         if time.monotonic() - self.saved_at >= self.limits.checkpoint_every:

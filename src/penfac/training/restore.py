@@ -7,7 +7,8 @@ from pathlib import Path
 from penfac.algos import ALGORITHMS
 from penfac.engines.base import Counters, Engine
 from penfac.errors import CorruptFile
-from penfac.runs.checkpoints import Checkpoint
+from penfac.runs import segments
+from penfac.runs.checkpoints import FAULTS, Checkpoint
 from penfac.runs.config import differences
 from penfac.runs.folder import BEST
 from penfac.runs.recorder import Recorder
@@ -28,7 +29,9 @@ def restore(
     found = [None if fresh else r.folder.load_checkpoint() for r in recorders]
     changed: dict[str, None] = {}
     for i, (recorder, checkpoint) in enumerate(zip(recorders, found, strict=True)):
-        if checkpoint is not None:
+        if checkpoint is None:
+            recorder.refuse_loss()
+        else:
             changed |= dict.fromkeys(
                 restore_learner(engine, i, recorder, checkpoint, note)
             )
@@ -59,8 +62,13 @@ def restore_learner(
         refuse_other(recorder.folder.path, saved, recorder.config)
         if settings_of(algo.name).earlier.keys() - saved["config"].keys():
             arrays = dict(algo.earlier_arrays) | arrays
+        _, ring = segments.split(arrays)
+        if not ring and not arrays.get(segments.TOTAL, 1):  # nothing was collected yet
+            arrays = segments.split(engine.snapshot(i))[1] | arrays
         engine.restore(i, arrays)
-        Counters(**meta.counters)
+        counted = vars(Counters(**meta.counters))
+        if counted != meta.counters or counted["update"] != meta.update:
+            raise ValueError(f"counters {meta.counters} of update {meta.update}")
         return differences(meta.versions, versions())
 
 
@@ -69,7 +77,7 @@ def refuse_foreign(path: Path) -> Iterator[None]:
     """Refuse a checkpoint whose sha256 is right but whose content no run would write."""
     try:
         yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except FAULTS as error:
         raise CorruptFile(
             f"{path}: its checkpoint is not from penfac ({error!r})"
         ) from error

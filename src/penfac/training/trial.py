@@ -35,7 +35,7 @@ from penfac.runs.learners import configs_of, learner_config
 from penfac.runs.recorder import Recorder
 from penfac.runs.run import Run
 from penfac.runs.sealed import newest_meta
-from penfac.runs.storage import Lock, make_folder, probe_storage
+from penfac.runs.storage import Lock, make_folder, probe_storage, refuse_links
 from penfac.training.environment import find_env
 from penfac.training.interruption import Interruption, Watchdog
 from penfac.training.limits import Limits, Outcome
@@ -46,13 +46,18 @@ from penfac.training.request import Request, resolve, stamp
 from penfac.training.restore import restore
 
 HANDOVER = 60.0  # seconds: the workers of a driver that was killed save and leave
+NO_LOCK = (
+    "this file system has no locks, so nothing stops a second process from training "
+    "here; start none"
+)
 
 
 def start(request: Request, limits: Limits, listener: Listener) -> Outcome:
     """Begin a new run in a new folder."""
     out = request.out.absolute()  # an environment may change the folder of the process
     config = stamp(resolve(request), limits.command)
-    folder = create_folder(out, request.algo, request.env, request.name)
+    fill = lambda home: write_configs(Run(home, config))  # noqa: E731
+    folder = create_folder(out, request.algo, request.env, request.name, fill)
     named = request.out / folder.relative_to(out)
     for text in place_notes(config, request.on):
         listener.noted(text)
@@ -126,9 +131,11 @@ def train_run(
     """
     named = named or run.path
     allow_open_files(8 * len(run.learners))
+    refuse_links(run.path)
     probe_storage(run.path)
     with contextlib.ExitStack() as locks:
-        locks.enter_context(Lock(run.path))
+        if not locks.enter_context(Lock(run.path)).held:
+            listener.noted(f"{named}: {NO_LOCK}")
         for learner in run.learners:
             make_folder(learner.path)
             if learner.path != run.path:
@@ -137,8 +144,6 @@ def train_run(
             Recorder(x, learner_config(run.config, x), limits.pictures)
             for x in run.learners
         ]
-        if fresh:
-            write_configs(run)
         outcome = train_locked(run, limits, listener, recorders, named, fresh)
         return dataclasses.replace(outcome, folder=named)
 

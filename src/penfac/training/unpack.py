@@ -20,7 +20,7 @@ from penfac.runs.folder import BEST, create_folder
 from penfac.runs.learners import learner_config
 from penfac.runs.recorder import Recorder
 from penfac.runs.run import Run
-from penfac.runs.storage import Lock, make_folder
+from penfac.runs.storage import Lock
 from penfac.training import trial
 from penfac.training.bundle import (
     DOCUMENTS,
@@ -34,6 +34,7 @@ from penfac.training.bundle import (
     read_rows,
     refuse_existing,
     refuse_foreign,
+    writing,
 )
 from penfac.training.limits import Limits, Outcome
 from penfac.training.listener import Listener
@@ -87,19 +88,14 @@ def sweep_scratch() -> None:
 @contextlib.contextmanager
 def scratch(file: Path, limits: Limits) -> Iterator[tuple[Path, Limits]]:
     """A temporary place for run folders, and limits that pack each checkpoint."""
-    make_folder(file.parent)
-    name = names(file)[1].with_suffix(".lock").name
     sweep_scratch()
     with (
-        Lock(file.parent, name),
+        writing(file),
         tempfile.TemporaryDirectory(prefix=SCRATCH) as home,
         Lock(Path(home), OWNED),
     ):
-        try:
-            saved = lambda folder: pack(Run.open(folder), file)  # noqa: E731
-            yield Path(home), dataclasses.replace(limits, pictures=False, saved=saved)
-        finally:
-            (file.parent / name).unlink(missing_ok=True)  # two files, no third
+        saved = lambda folder: pack(Run.open(folder), file)  # noqa: E731
+        yield Path(home), dataclasses.replace(limits, pictures=False, saved=saved)
 
 
 # --- unpacking -----------------------------------------------------------------------------
@@ -111,16 +107,12 @@ def unpack(file: Path, out: Path, pictures: bool = True) -> Path:
     bundle, config, tensors = read_bundle(state)
     rows = read_rows(table)
     home = out if config.search is None else out / "tune"
-    folder = create_folder(home, config.algo, config.env, None)
-    try:
+
+    def fill(folder: Path) -> None:
         with refuse_foreign(state):
             unpack_into(Run(folder, config), bundle, tensors, rows, pictures)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)  # whole, or not at all
-        with contextlib.suppress(OSError):
-            folder.parent.rmdir()
-        raise
-    return folder
+
+    return create_folder(home, config.algo, config.env, None, fill)
 
 
 def unpack_into(
@@ -130,6 +122,8 @@ def unpack_into(
     recorders = []
     for k, learner in enumerate(run.learners):
         packed = bundle.learners[k]
+        if (packed.arm, packed.seed) != (learner.arm, learner.seed):
+            raise ValueError(f"{learner} is {packed.arm}, {packed.seed}")
         recorder = Recorder(learner, learner_config(run.config, learner))
         recorders.append(recorder)
         write_rows(recorder, packed, rows)
