@@ -56,6 +56,14 @@ def test_no_environment_ends_a_run(way):
     assert status(RUN)["last_checkpoint"] == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_nor_from_a_process_of_its_own(way):
+    result = command(*words("Leaves", *leaving(way, "step"), "--env-workers=2"))
+    assert result.code == 3
+    assert f"step raised {WAYS[way]}" in result.line
+
+
 @pytest.mark.parametrize("call", ["make", "reset", "close"])
 def test_nor_in_another_call(call):
     result = command(*words("Leaves", *leaving("exit", call)))
@@ -155,6 +163,7 @@ def test_arrays_written_over():
         result = command("train", f"--env={module}{env}-v0", *TINY, f"--name={env}")
         assert (result.code, result.err) == (0, "")
         states.append(newest_state(RUN.parent / env))
+        states[-1].pop("policy-best")  # it names the environment
     plain, written = ({k: v.tobytes() for k, v in s.items()} for s in states)
     assert plain == written
 
@@ -181,8 +190,7 @@ def test_a_fork_does_not_train(env):
 def test_the_other_half_of_a_fork_ends():
     script = """if True:
         import os
-        import penfac
-from penfac.envs.calls import Call, Watch
+        from penfac.envs.calls import Call, Watch
         with Call("Some-v0", "step", Watch()):
             child = os.fork()
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -246,8 +254,8 @@ def test_the_same_from_python():
     """`learn` finds what it left, and goes on there."""
     small = {"actor_hidden": (4,), "critic_hidden": (4,), "minibatches": 2}
     id_ = f"{RUDE}Moves-v0"
-    model = penfac.PeNFAC(id_, **small, collect="episodes", episodes_per_update=1)
     here = Path.cwd()
+    model = penfac.PeNFAC(id_, **small, collect="episodes", episodes_per_update=1)
     for steps in (20, 40):
         model.learn(20, eval_every=20, eval_episodes=1)
         assert model.num_timesteps >= steps

@@ -148,6 +148,24 @@ def test_a_terminal(how):
     assert status(RUN)["last_checkpoint"] >= 1
 
 
+@pytest.mark.slow
+def test_a_signal_to_every_process():
+    """As a service manager and a closing session send it: the run is saved."""
+    argv = [*PENFAC, *LONG, "--env-workers=2"]
+    process = subprocess.Popen(
+        argv, env=environment(), stdout=subprocess.PIPE, text=True
+    )
+    assert any("step=1000 " in line for line in iter(process.stdout.readline, ""))
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    assert children.split()
+    for pid in (*children.split(), process.pid):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            os.kill(int(pid), number)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert status(RUN)["error"] == "stopped by SIGTERM"
+
+
 def open_terminal(argv: list[str]) -> tuple[subprocess.Popen, int]:
     """A command that controls a terminal, and the other end of it."""
     ours, theirs = pty.openpty()

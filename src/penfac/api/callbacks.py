@@ -61,6 +61,11 @@ def listed(callback: Callback | Sequence[Callback] | None) -> list[Callback]:
     return found
 
 
+def as_seen_from(here: Path, path: Path) -> Path:
+    """The same file for a process that may have left the folder `here`."""
+    return path if Path.cwd() == here else here / path
+
+
 class CallbackListener(Listener):
     """Passes news to a bar, if there is one, and to the callbacks."""
 
@@ -82,8 +87,7 @@ class CallbackListener(Listener):
     @property
     def place(self) -> Path | None:
         """The run folder, also if an environment changed the folder of the process."""
-        moved = self.folder is not None and Path.cwd() != self.here
-        return self.here / self.folder if moved and self.folder else self.folder
+        return self.folder and as_seen_from(self.here, self.folder)
 
     def updated(self, who: Learner, counters: Counters, progress: Progress) -> None:
         self.bar.updated(who, counters, progress)

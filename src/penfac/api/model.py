@@ -74,6 +74,7 @@ class Model(Actor):
                 "network, and actor_hidden=(64, 64) sets its layers"
             )
         check_place(on, name)
+        here = Path.cwd()
         said = options_of(max_episode_steps, action_bounds, flatten_obs, env_kwargs)
         self.seed = whole("seed", seed)
         source = source_of(env, said)
@@ -92,6 +93,8 @@ class Model(Actor):
         self._config = resolve(self._request)
         self._env = ModelEnv(source)
         self._env.spaces()  # refuses what cannot be learned on
+        out = callbacks.as_seen_from(here, Path(out))
+        self._request = dataclasses.replace(self._request, out=out)
 
     def __repr__(self) -> str:
         where = "" if self.run is None else f", run={str(self.run)!r}"

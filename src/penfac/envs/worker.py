@@ -26,6 +26,7 @@ from penfac.envs.worlds import GymWorlds
 from penfac.errors import PenfacError
 
 PR_SET_PDEATHSIG = 1  # of Linux
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # they stop a run
 
 
 def serve(pipe: int, memory: int, parent: int) -> None:
@@ -45,12 +46,11 @@ def serve(pipe: int, memory: int, parent: int) -> None:
 
 
 def ignore_signals() -> None:
-    """Leave Ctrl-C and SIGTERM, which may reach every process, to the parent. A handler,
-    not SIG_IGN: programs that the environment starts would inherit that."""
-    both = (signal.SIGINT, signal.SIGTERM)
-    for number in both:
+    """Leave what may reach every process, as Ctrl-C does, to the parent. A handler, not
+    SIG_IGN: programs that the environment starts would inherit that."""
+    for number in STOPS:
         signal.signal(number, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
 
 def end_with(parent: int) -> None:
