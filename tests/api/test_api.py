@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import kstest, norm
 from tests.faults.commands import command, environment, same_end, status
 from tests.small_models import (
     JUDGED,
@@ -27,6 +27,7 @@ from tests.tiers import slow_except
 import penfac
 from penfac.api import KINDS
 from penfac.errors import ConfigError, RunFolderBusy
+from penfac.rollout.explorer import gaussian_of
 
 __all__ = ["own_folder"]  # a fixture
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -181,6 +182,26 @@ def test_ppo_explores_with_the_sigma_that_it_learned():
     share = 0.5 + np.mean((drawn > mean) & (drawn < 1))
     wanted = norm.cdf((1 - mean[0]) / learned_sigma)
     assert share == pytest.approx(wanted, abs=0.03)
+
+
+def test_sac_explores_with_the_sigma_of_each_state():
+    """`predict` of a run that was loaded, at two states: artanh of the samples has the law
+    that the policy file tells; `penfac eval --stochastic` plays it too."""
+    model = penfac.SAC("Pendulum-v1", **SHORT["sac"], seed=3).learn(25, **JUDGED)
+    again = penfac.load(model.run)
+    assert "sigma" not in again.policy.about
+    for state in np.float32([[0.1, 1.0, 0.0], [-1.0, 0.1, 8.0]]):
+        states = np.tile(state, (4000, 1))
+        drawn = again.predict(states, deterministic=False)[0][:, 0] / 2
+        mean, sigma = gaussian_of(again.policy.weights, state)
+        np.testing.assert_allclose(
+            again.predict(state)[0], 2 * np.tanh(mean), rtol=1e-5
+        )
+        law = norm(mean[0], sigma[0])
+        assert kstest(np.arctanh(drawn.astype(float)), law.cdf).pvalue > 1e-3
+    done = command("eval", model.run, "--episodes=2", "--stochastic", "--json")
+    assert done.code == 0
+    assert done.out != command("eval", model.run, "--episodes=2", "--json").out
 
 
 def test_what_anneals_explores_as_far_as_it_has_come():

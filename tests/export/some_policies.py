@@ -1,5 +1,6 @@
 """Policies of every kind that a file can hold, with random weights."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -41,6 +42,12 @@ def make(
     return Policy(weights, ActionScale(low, high, shape or (m,)), ABOUT)
 
 
+def with_spread(policy: Policy) -> Policy:
+    """SAC's: what is exported is the mean."""
+    spread = [tuple(-array for array in policy.weights.layers[-1])]
+    return replace(policy, weights=policy.weights._replace(spread=spread))
+
+
 POLICIES = {
     "as learned": make(),
     "linear": make(output="linear"),
@@ -50,6 +57,7 @@ POLICIES = {
     "float64": make(dtype=np.float64),
     "a matrix of actions": make(sizes=(5, 8, 6), shape=(2, 3)),
     "an action without a shape": make(sizes=(5, 8, 1), shape=()),
+    "with a layer for sigma": with_spread(make()),
     "tiles": make(sizes=(3, 2), tiling=GRIDS, output="linear"),
     "tiles that share": make(sizes=(3, 8, 2), tiling=SHARED),
     "fine tiles that share": make(sizes=(2, 2), tiling=FINE),
