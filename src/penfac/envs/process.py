@@ -47,7 +47,7 @@ class EnvProcess:
         self.pipe, theirs = Pipe()
         numbers = theirs.fileno(), self.memory, os.getpid()
         paths = json.dumps([str(path) or os.getcwd() for path in sys.path])
-        stops = (signal.SIGINT, signal.SIGTERM)
+        stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         before = signal.pthread_sigmask(
             signal.SIG_BLOCK, stops
         )  # until it ignores them

@@ -45,12 +45,12 @@ def serve(pipe: int, memory: int, parent: int) -> None:
 
 
 def ignore_signals() -> None:
-    """Leave Ctrl-C and SIGTERM, which may reach every process, to the parent. A handler,
-    not SIG_IGN: programs that the environment starts would inherit that."""
-    both = (signal.SIGINT, signal.SIGTERM)
-    for number in both:
+    """Leave signals that may reach every process to the parent. A handler, not SIG_IGN:
+    programs that the environment starts would inherit that."""
+    stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in stops:
         signal.signal(number, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
 
 
 def end_with(parent: int) -> None:
