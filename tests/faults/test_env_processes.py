@@ -61,7 +61,8 @@ def test_restarts_count_the_processes_that_died():
         assert train(f"{kind}InChosen", kind, 2, *THREE, *chosen).code == 0
     raised, died = Path("runs/penfac/Raises"), Path("runs/penfac/Dies")
     for name, array in newest_state(raised).items():
-        assert array.tobytes() == newest_state(died)[name].tobytes(), name
+        if name != "policy-best":  # which names its environment
+            assert array.tobytes() == newest_state(died)[name].tobytes(), name
     rows = [read_csv(run / "progress.csv") for run in (raised, died)]
     assert rows[0] == rows[1]
     assert [row["faults"] for row in rows[0]][-1] == "2"
