@@ -81,16 +81,17 @@ def test_a_killed_run_goes_on_with_another_number_of_processes(tmp_path):
     longer = [*STEPS, "--steps=500", "--eval-every=100"]
     assert train("Plain", "whole", 0, *longer, "--out", tmp_path / "runs").code == 0
     first = ["train", "--env", f"{BAD}Plain-v0", *longer, "--name=test"]
+    again = ["resume", "runs/penfac/test", "--trust"]
     words = ["--checkpoint-every=0s", "--env-workers"]
     ends = met_by_signals(
         tmp_path,
         [
             {"argv": [*first, *words, "2"], "at": at("collect", 40)},
             {
-                "argv": ["resume", "runs/penfac/test", *words, "0"],
+                "argv": [*again, *words, "0"],
                 "at": at("update", 2),
             },
-            {"argv": ["resume", "runs/penfac/test", *words, "3"]},
+            {"argv": [*again, *words, "3"]},
         ],
     )
     assert [end["code"] for end in ends] == [-9, -9, 0]
