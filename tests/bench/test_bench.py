@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penfac.bench import programs, studies
+from penfac.bench import mine, programs, studies
 from penfac.studies import findings
 
 ROWS = [
@@ -71,3 +71,19 @@ def test_a_made_up_study_is_one_that_can_be_told(tmp_path, monkeypatch):
 def test_short_runs_differ_in_a_number_alone(arms):
     study = studies.short(arms)
     assert len({arm.settings["sigma"] for arm in study.arms}) == arms
+
+
+@pytest.mark.slow
+def test_the_parts_of_a_run_on_ones_own_task_add_up(monkeypatch):
+    """Environment, acting, learning and the rest are the whole."""
+    monkeypatch.setattr(mine, "FIRST", 1)
+    said: list[str] = []
+    report = mine.run(
+        True, said.append, env="Pendulum-v1", algo="penfac", env_workers=0
+    )
+    measured = {row["figure"]: row["measured"] for row in report["figures"]}
+    parts = [v for k, v in measured.items() if k.startswith("... of it")]
+    assert len(parts) == 4
+    assert sum(int(part.split()[0]) for part in parts) == pytest.approx(100, abs=2)
+    assert report["steps_per_second"] > 0
+    assert "64 worlds alone" in measured

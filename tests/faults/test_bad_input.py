@@ -122,6 +122,8 @@ NONSENSE = [  # options -> what the line must say: the value, then the rule
     (["--stop-after", "soon"], ["--stop-after soon", "90s, 9m or 1.5h"]),
     (["--checkpoint-every", "-1s"], ["--checkpoint-every -1s", "90s, 9m or 1.5h"]),
     (["--env-timeout", "0"], ["--env-timeout 0", "above 0"]),
+    (["--env-workers", "-1"], ["--env-workers -1", "0 or more, or auto"]),
+    (["--env-workers", "all"], ["--env-workers all", "0 or more, or auto"]),
     (["--eval-every", "0"], ["--eval-every 0", "at least 1"]),
     (["--eval-episodes", "0"], ["--eval-episodes 0", "at least 1"]),
     (["--eval-protocol", "mine"], ["--eval-protocol mine", "steps or authors"]),
@@ -164,6 +166,7 @@ def test_nonsense_is_2(options, words):
         (["eval", "."], [".", "no config.json"]),
         (["eval", ".", "--episodes", "0"], ["--episodes 0", "at least 1"]),
         (["presets", "sarsa"], ["sarsa", "penfac, nfac"]),
+        (["bench", "mine"], ["bench mine", "--env ID"]),
     ],
     ids=lambda x: " ".join(x),
 )

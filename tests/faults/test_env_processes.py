@@ -61,7 +61,8 @@ def test_restarts_count_the_processes_that_died():
         assert train(f"{kind}InChosen", kind, 2, *THREE, *chosen).code == 0
     raised, died = Path("runs/penfac/Raises"), Path("runs/penfac/Dies")
     for name, array in newest_state(raised).items():
-        assert array.tobytes() == newest_state(died)[name].tobytes(), name
+        if name != "policy-best":  # which names its environment
+            assert array.tobytes() == newest_state(died)[name].tobytes(), name
     rows = [read_csv(run / "progress.csv") for run in (raised, died)]
     assert rows[0] == rows[1]
     assert [row["faults"] for row in rows[0]][-1] == "2"
@@ -80,16 +81,17 @@ def test_a_killed_run_goes_on_with_another_number_of_processes(tmp_path):
     longer = [*STEPS, "--steps=500", "--eval-every=100"]
     assert train("Plain", "whole", 0, *longer, "--out", tmp_path / "runs").code == 0
     first = ["train", "--env", f"{BAD}Plain-v0", *longer, "--name=test"]
+    again = ["resume", "runs/penfac/test", "--trust"]
     words = ["--checkpoint-every=0s", "--env-workers"]
     ends = met_by_signals(
         tmp_path,
         [
             {"argv": [*first, *words, "2"], "at": at("collect", 40)},
             {
-                "argv": ["resume", "runs/penfac/test", *words, "0"],
+                "argv": [*again, *words, "0"],
                 "at": at("update", 2),
             },
-            {"argv": ["resume", "runs/penfac/test", *words, "3"]},
+            {"argv": [*again, *words, "3"]},
         ],
     )
     assert [end["code"] for end in ends] == [-9, -9, 0]

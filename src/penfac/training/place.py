@@ -1,7 +1,6 @@
 """Where a run runs, and the name of its folder."""
 
 from penfac import machine
-from penfac.envs.builtin import is_jax_env
 from penfac.errors import ConfigError
 from penfac.runs.config import RunConfig
 
@@ -36,9 +35,16 @@ def place_notes(config: RunConfig, on: str) -> list[str]:
             "--on device: JAX has no GPU here, so the program runs on the CPU; "
             "docs/install-gpu.md says how to install for one"
         )
-    if fast and config.engine == "host" and is_jax_env(config.env):
+    if fast and config.engine == "host" and could_run_there(config.env):
         notes.append(
             f"{config.env} could run on the GPU too, with many seeds or worlds: add "
             "--on device"
         )
     return notes
+
+
+def could_run_there(env_id: str) -> bool:
+    """Whether an environment is written in JAX."""
+    from penfac.envs.builtin import is_jax_env  # with JAX; a terminal is told before
+
+    return is_jax_env(env_id)
