@@ -14,10 +14,9 @@ from penfac.studies.reported import FILE, findings_again
 RESULTS = Path(__file__).parent.parent / "results"
 COMMENT = re.compile(r"<!--.*?-->", re.S)
 TABLE_ROW = re.compile(r"^\|.*$", re.M)
-# 1 642, 5 +- 2 and [1, 2] must not break in a narrow column
-KEPT = re.compile(
-    r"(?<=\d) (?=\d{3}\b)|(?<=\d) (?=\+-)|(?<=\+-) |(?<=\d,) (?=[-\d ]+\])"
-)
+# 1 642 and [1, 2] must not break in a narrow column
+KEPT = re.compile(r"(?<=\d) (?=\d{3}\b)|(?<=\d,) (?=[-\d ]+\])")
+PLUS_MINUS = re.compile(r"(?<=\d) \+- (?=\d)")
 PAGE = '<a href="index.html">The same with curves to point at, on one page</a>'
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^)#:\s]+)\)")
 
@@ -35,6 +34,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Drop marks and links to files that are not kept; make links to results/ work."""
     markdown = COMMENT.sub("", markdown)
     markdown = TABLE_ROW.sub(lambda row: KEPT.sub("\u00a0", row[0]), markdown)
+    markdown = PLUS_MINUS.sub("\u00a0±\u00a0", markdown)
     place = page.file.src_uri
     if not place.startswith("data/"):
         return markdown.replace("](../results/", "](data/")

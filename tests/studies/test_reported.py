@@ -15,7 +15,7 @@ from penfac.studies.findings import findings
 from penfac.studies.reported import findings_again
 
 KEPT = Path("kept")
-NEW = {"folder", "gaits", "changed", "elsewhere", "acting"}  # of runs alone
+NEW = {"folder", "gaits", "changed", "elsewhere", "acting", "newer"}  # of runs alone
 
 
 @pytest.fixture

@@ -228,18 +228,14 @@ def warnings(findings: dict) -> list[str]:
 
 def facts(findings: dict) -> dict[str, str]:
     """Date, cost, versions and folder."""
-    cost, elsewhere = findings["cost"], findings["elsewhere"]
+    cost = findings["cost"] or dict.fromkeys(("seconds", "steps"))  # not kept
+    elsewhere = findings["elsewhere"]
     versions = {"penfac": findings["penfac"], **findings["versions"]}
     count = f"{number(elsewhere['runs'])} runs, whose cost is not counted"
     others = {"Added from a file": f"{count}: {elsewhere['file']}"}
-    spent = (
-        f"{duration(cost['seconds'])} of computing, {number(cost['steps'])} steps"
-        if cost
-        else MISSING
-    )
     return {
         "Made": date(findings["created"]),
-        "Cost": spent,
+        "Cost": f"{duration(cost['seconds'])} of computing, {number(cost['steps'])} steps",
         "Versions": ", ".join(f"{name} {v}" for name, v in versions.items()),
         "Folder": findings["folder"],
         **(others if elsewhere["runs"] else {}),

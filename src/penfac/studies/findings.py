@@ -63,6 +63,7 @@ def judged(
         "remark": None,
         "changed": [],
         "gaits": [],
+        "newer": 0,
         **facts,
         "seeds": sorted({run.unit.seed for run in runs}),
         "counts": {state: states.count(state) for state in plan.STATES},
