@@ -56,7 +56,7 @@ test-all: $(VENV)/.peers
 
 # the whole campaign writes results/campaign.json and the tables in docs/faults.md
 campaign: $(VENV)/.peers
-	JAX_PLATFORMS=cpu $(BIN)/python -m tests.campaign \
+	PYTHONPATH=src $(BIN)/python -m tests.campaign \
 	  $(if $(SAMPLE),--sample $(SAMPLE),--json results/campaign.json --docs)
 
 check: lint types docs

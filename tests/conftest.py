@@ -6,7 +6,6 @@ before anything of penfac is imported, so it comes first.
 # ruff: noqa: E402
 
 import os
-import threading
 from pathlib import Path
 
 # One cache of compiled programs for all tests and the processes they start, kept between
@@ -36,7 +35,7 @@ install_import_hook(
 import hypothesis
 import jax
 import pytest
-from jax._src.lru_cache import LRUCache
+from tests import compile_cache  # noqa: F401
 from tests.small_learners import NOW, SPEC, make_batch, make_learner
 from tests.worker_memory import (  # noqa: F401
     allowed,
@@ -52,18 +51,6 @@ from penfac.types import EnvSpec, Transitions
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
-
-
-def write_whole(self, key: str, value: bytes) -> None:
-    """Write an entry of the compilation cache under another name, then rename it: another
-    process that reads meanwhile sees all of it or nothing."""
-    path = Path(self.path) / f"{key}-cache"
-    unfinished = path.with_name(f"{key}-{os.getpid()}-{threading.get_ident()}")
-    unfinished.write_bytes(value)
-    unfinished.replace(path)
-
-
-LRUCache.put = write_whole
 
 
 @pytest.fixture

@@ -14,6 +14,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.campaign import preload  # noqa: F401  before anyone imports JAX
+
+# isort: split
 from tests.campaign import groups, tables
 from tests.campaign.case import Answer, Case, adopt_orphans, run_cases, say
 

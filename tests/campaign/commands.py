@@ -11,27 +11,11 @@ import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
-# all that commands import, once: each command is a fork of this process
-import gymnasium  # noqa: F401
-import jax.stages  # noqa: F401
-import matplotlib.backends.backend_agg
-import matplotlib.figure  # noqa: F401
-import onnxruntime  # noqa: F401
-import tensorboardX.record_writer  # noqa: F401
-from tests.campaign import own_env  # noqa: F401
+from tests.campaign import preload  # noqa: F401
 from tests.campaign.case import Failed, descendants, kill_all, must
 from tests.faults.commands import environment
 
-import penfac.analysis.card
-import penfac.analysis.compare
-import penfac.analysis.play
 import penfac.cli
-import penfac.search.halving
-import penfac.studies.findings
-import penfac.studies.progress
-import penfac.studies.publish
-import penfac.studies.runner
-import penfac.training.unpack
 
 DOCUMENTED = (0, 2, 3, 4, 5, 6, 7, 8, 9, 130, 143)  # docs/faults.md
 MEMORY = 6 << 30  # bytes of address space: /dev/zero must not fill the machine

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from tests.campaign.bases import STUDY, left
 from tests.campaign.case import Case, all_leave, changed, descendants, must
-from tests.campaign.commands import finish, start, well
+from tests.campaign.commands import finish, slowness, start, well
+from tests.faults.commands import environment
 from tests.small_runs import learners
 
 KILLS, CHAIN = 48, 6
@@ -42,7 +43,11 @@ class Driven:
     def go(self) -> subprocess.Popen:
         is_there = (self.folder / "config.json").exists()
         again = self.first[0] == "tune" and is_there
-        return start(*(["resume", str(self.folder)] if again else self.first))
+        # a worker that is killed may tear what it compiled: that is for these runs alone
+        env = environment(
+            JAX_COMPILATION_CACHE_DIR=str(Path.cwd().parents[1] / "cache")
+        )
+        return start(*(["resume", str(self.folder)] if again else self.first), env=env)
 
     def left(self) -> dict:
         found = {
@@ -133,7 +138,7 @@ def chain(
 
 
 def wait_for_rows(driven: Driven, process: subprocess.Popen, wanted: int) -> None:
-    ends = time.monotonic() + 300
+    ends = time.monotonic() + 300 * slowness()
     while process.poll() is None and driven.rows() < wanted:
         must(time.monotonic() < ends, f"not at {wanted} rows in 300 s", "hang")
         time.sleep(0.01)

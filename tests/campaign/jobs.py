@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.campaign import forgeries
 from tests.campaign.bases import RUNS, bytes_below, left
 from tests.campaign.case import changed, must
 from tests.campaign.commands import Ended, command, well
@@ -122,6 +123,15 @@ def packed() -> None:
     well(command("runs", "pack", "runs/penfac/run", "b/hop"))
 
 
+def bundled() -> dict:
+    """What a bundle holds, but when it was made and what was logged."""
+    tensors, metadata = forgeries.parts(Path("b/hop.safetensors"))
+    document = json.loads(metadata["penfac"])
+    del document["log"], document["document"]["created"]
+    held = {name: array.tobytes() for name, array in tensors.items()}
+    return {"rows": Path("b/hop.csv").read_bytes(), "words": document} | held
+
+
 def pack() -> Job:
     def go(arm: Arm | None) -> Ended:
         return command("runs", "pack", "runs/penfac/run", "b/hop", arm=arm)
@@ -130,7 +140,7 @@ def pack() -> Job:
         names = {"hop.csv", "hop.safetensors"}
         return [p for p in Path("b").iterdir() if p.name not in names]
 
-    return Job(go, go, lambda: bytes_below(Path("b")), trained, others, True)
+    return Job(go, go, bundled, trained, others, True)
 
 
 def unpack() -> Job:
@@ -145,6 +155,8 @@ def unpack() -> Job:
     def whole() -> dict:
         found = [bytes_below(p) for p in made()]
         alike = [{k.split("/", 3)[3]: v for k, v in each.items()} for each in found]
+        for each in alike:
+            each.pop("config.json", None)  # says when
         parts = [p for p in alike if p != alike[-1]]
         must(not parts, f"{len(parts)} of {len(alike)} folders are half made", "lost")
         return alike[-1]

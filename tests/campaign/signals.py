@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.campaign.bases import left
 from tests.campaign.case import Case, changed, must
-from tests.campaign.commands import Ended, Running, begin, command, well
+from tests.campaign.commands import Ended, Running, begin, command, slowness, well
 from tests.campaign.own_env import ENV
 from tests.faults.commands import TINY
 
@@ -46,7 +46,7 @@ def rows(run: Path = RUN) -> int:
 
 def until(n: int, seconds: float = 120) -> None:
     """Wait until so many updates are on the disk."""
-    ends = time.monotonic() + seconds
+    ends = time.monotonic() + seconds * slowness()
     while rows() < n:
         must(time.monotonic() < ends, f"not at update {n} in {seconds:g} s", "hang")
         time.sleep(0.002)
@@ -175,7 +175,7 @@ def terminal_closed(home: Path, here: Path) -> None:
         finally:
             os._exit(code)
     os.set_blocking(master, False)
-    ends = time.monotonic() + 120
+    ends = time.monotonic() + 120 * slowness()
     while rows() < 8 and time.monotonic() < ends:
         read_some(master)
         time.sleep(0.005)
