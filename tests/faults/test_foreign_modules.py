@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ SEARCH = [
 
 
 @pytest.fixture
-def mark(guests, tmp_path, monkeypatch) -> Path:
+def mark(guests, tmp_path, monkeypatch) -> Iterator[Path]:
     """A file that is there once the module was imported; its runs are in runs/."""
     monkeypatch.syspath_prepend(guests)
     monkeypatch.delitem(sys.modules, "guest_env", raising=False)

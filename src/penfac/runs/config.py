@@ -204,8 +204,8 @@ def check_search(config: RunConfig) -> None:
     for name, value, low, high in (
         ("configs", search.configs, 2, len(arms)),
         ("halvings", search.halvings, 0, most),
-        ("seed", search.seed, 0, math.inf),
-        ("processes", search.processes or 1, 1, math.inf),
+        ("seed", search.seed, 0, MAX_SEED),
+        ("processes", search.processes or 1, 1, 2**16),
     ):
         if not low <= value <= high:
             raise ConfigError(f"search.{name} {value}: must be {low} to {high}")
@@ -215,7 +215,7 @@ def check_search(config: RunConfig) -> None:
 
 def check_arm_name(name: str) -> None:
     """An arm's name is also its folder's."""
-    plain = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name)
+    plain = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name)
     if plain is None or name.startswith("seed-"):
         raise ConfigError("a name needs letters, digits, . _ - and may not be seed-...")
     if name in NAMES:

@@ -19,6 +19,7 @@ from penfac.runs.config import RunConfig, differences, read_config
 from penfac.runs.folder import RunFolder, folder_name
 from penfac.runs.learners import configs_of, learner_config
 from penfac.runs.run import Run
+from penfac.runs.sealed import refuse_changed
 from penfac.runs.status import NEW, read_status
 from penfac.runs.storage import make_folder
 from penfac.runs.versions import versions
@@ -28,6 +29,7 @@ from penfac.training.request import Request, settle
 
 FORMAT = 1
 FILE = "study.json"
+LONGEST = 200  # characters of an environment's folder
 STATES: tuple[str, ...] = ("finished", "running", "failed", "missing")
 # a difference in these makes runs no longer comparable
 VERSIONED = ("jax", "jaxlib", "mujoco", "gymnasium", "numpy")
@@ -95,7 +97,7 @@ def read_plan(folder: Path) -> Plan:
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
         version = document["format"]
-        if type(version) is int and version > FORMAT:
+        if type(version) is int and not 1 <= version <= FORMAT:
             raise CorruptFile(
                 f"{file}: has format {version}, of penfac {document.get('penfac')}; "
                 f"this penfac reads up to {FORMAT}"
@@ -107,8 +109,9 @@ def read_plan(folder: Path) -> Plan:
     except (
         OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
         ConfigError,
-    ):  # fmt: skip
-        raise CorruptFile(f"{file}: is not a study that penfac wrote") from None
+    ) as error:  # fmt: skip
+        what = f"{file}: is not a study that penfac wrote ({error})"
+        raise CorruptFile(what) from None
 
 
 def join(folder: Path, plan: Plan) -> Plan:
@@ -186,6 +189,8 @@ def groups(folder: Path, plan: Plan) -> list[Run]:
     study, found, names = plan.study, [], {}
     for env in study.envs:
         name = folder_name(env)
+        if len(name) > LONGEST:
+            raise ConfigError(f"{study.name}: {env}: is too long for a folder")
         if names.setdefault(name, env) != env:
             raise ConfigError(
                 f"{study.name}: {names[name]} and {env} would share a folder; rename one"
@@ -264,6 +269,7 @@ def check_runs(found: list[Unit], mixed: bool) -> None:
         new = planned.identity() | {"steps": planned.steps}
         if changed := differences(old, new):
             raise ConfigError(f"{unit.path}: is not a run of this study: {changed[0]}")
+        refuse_changed(unit.path, planned)
         changed = changed_versions(there.versions, planned.versions)
         if changed and not mixed:
             raise ConfigError(

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from penfac.algos import ALGORITHMS
 from penfac.errors import ConfigError, printable
 from penfac.runs.config import check_arm_name
@@ -216,7 +218,8 @@ def whole_numbers(name: str, table: dict[str, Any]) -> dict[str, int]:
         if value is None:
             continue
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or value < 1 or value % 1 != 0:  # NaN for inf and NaN
+        # NaN for inf and NaN
+        if not number or not 1 <= value <= 2**53 or value % 1 != 0:
             raise ConfigError(
                 f"{name}: {key} = {value!r}: must be a whole number above 0"
             )
@@ -276,17 +279,8 @@ def to_table(study: Study) -> dict[str, Any]:
 
 def of_table(table: dict[str, Any]) -> Study:
     """A study from JSON; claims of earlier versions have neither needs nor changes."""
-    lists: dict[str, Any] = {
-        "arms": tuple(Arm(**block) for block in table["arms"]),
-        "claims": tuple(claim_from_json(block) for block in table["claims"]),
-        "envs": tuple(table["envs"]),
-    }
-    return check(Study(**(table | lists)))
-
-
-def claim_from_json(block: dict[str, Any]) -> Claim:
-    values: dict[str, Any] = dict(block)
-    for key in ("compare", "envs", "needs"):
-        values[key] = tuple(block.get(key, ()))
-    values["changes"] = tuple((first, then) for first, then in block.get("changes", ()))
-    return Claim(**values)
+    typed = table | whole_numbers(str(table["name"]), table)
+    try:
+        return check(msgspec.convert(typed, Study))
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{table['name']}: {error}") from None
