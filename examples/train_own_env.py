@@ -4,7 +4,7 @@
 
 Commands find the environment by module and id:
 
-    PYTHONPATH=examples penfac eval runs/penfac/train-own-env-Rail-v0_1
+    PYTHONPATH=examples penfac eval runs/penfac/train-own-env-Rail-v0_1 --trust
 """
 
 import sys

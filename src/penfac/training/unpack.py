@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from penfac.envs.trust import refuse_unasked
 from penfac.errors import ConfigError, RunFolderBusy, StorageError
 from penfac.policy import Policy
 from penfac.runs.checkpoints import Arrays, Meta
@@ -61,10 +62,12 @@ def resume_into(
     file: Path, limits: Limits, listener: Listener, steps: int | None = None
 ) -> Outcome:
     """Go on with such a run, in its two files."""
-    if read_bundle(names(file)[1])[1].search is not None:
+    config = read_bundle(names(file)[1])[1]
+    if config.search is not None:
         raise ConfigError(
             f"{file}: is a search; unpack it with `penfac runs unpack`, then resume"
         )
+    refuse_unasked(config.env, file, limits.trust)
     with scratch(file.absolute(), limits) as (home, within):
         folder = unpack(file, home, pictures=False)
         outcome = trial.resume(folder, within, listener, steps)
