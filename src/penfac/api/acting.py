@@ -22,6 +22,7 @@ from penfac.rollout.evaluate import action_chooser
 from penfac.runs.config import RunConfig
 from penfac.runs.learners import Learner
 from penfac.training.trial import job_of
+from penfac.training.warm import start_from
 
 if TYPE_CHECKING:
     from penfac.training.loop import Loop
@@ -170,6 +171,8 @@ def untrained_policy(config: RunConfig, seed: int) -> Policy:
     job = job_of(config)._replace(eval_episodes=0)
     engine = build_engine(job, config.engine, [seed], [config.settings])
     try:
+        if config.start_from is not None:
+            start_from(engine, 0, Path(config.start_from), seed)
         return engine.policy(0)
     finally:
         engine.close()
