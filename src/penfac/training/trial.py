@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from penfac.algos import ALGORITHMS
-from penfac.engines.base import Engine, Job
+from penfac.engines.base import Job
 from penfac.engines.build import build_engine
 from penfac.envs.calls import Watch
 from penfac.envs.gym import check_id
@@ -44,7 +44,6 @@ from penfac.training.loop import Loop
 from penfac.training.place import place_notes, place_of
 from penfac.training.request import Request, resolve, stamp
 from penfac.training.restore import restore
-from penfac.training.warm import start_from
 
 HANDOVER = 60.0  # seconds: the workers of a driver that was killed save and leave
 NO_LOCK = (
@@ -198,19 +197,7 @@ def train_locked(
             listener.started(named, run.config, sum(c.step for c in counters))
             loop = Loop(run, limits, listener, recorders, engine, counters)
             listener.attached(loop)
-            if start_warm(engine, recorders, run.config):
-                loop.save_all()  # a resumed run must not need the other run again
             return loop.train(interruption)
-
-
-def start_warm(engine: Engine, recorders: list[Recorder], config: RunConfig) -> bool:
-    """Give the learners that begin now the weights of another run, if one is named."""
-    if config.start_from is None:
-        return False
-    for i, recorder in enumerate(recorders):
-        if recorder.last_checkpoint is None:
-            start_from(engine, i, Path(config.start_from), recorder.learner.seed)
-    return True
 
 
 def crew_of(

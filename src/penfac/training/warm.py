@@ -8,6 +8,7 @@ from penfac.engines.base import Engine
 from penfac.errors import ConfigError
 from penfac.runs.folder import RunFolder
 from penfac.runs.learners import Learner
+from penfac.runs.recorder import Recorder
 from penfac.runs.run import Run
 
 REPLAY = "state.replay."  # what was replayed may be of another environment
@@ -19,6 +20,14 @@ def source_of(path: Path, seed: int) -> Learner:
     run.refuse_arms()
     run.refuse_changed()
     return run.learner(None if len(run.config.seeds) == 1 else seed)
+
+
+def start_warm(engine: Engine, recorders: list[Recorder]) -> None:
+    """Give the learners without a checkpoint the weights of the run that they name."""
+    for i, recorder in enumerate(recorders):
+        path = recorder.config.start_from
+        if path is not None and recorder.last_checkpoint is None:
+            start_from(engine, i, Path(path), recorder.learner.seed)
 
 
 def start_from(engine: Engine, i: int, path: Path, seed: int) -> None:
