@@ -55,5 +55,10 @@ def test_the_bar_shows_them(clock, monkeypatch):
     bar.close()
     shown = console.export_text()
     assert "25 %" in shown
-    assert "500 of 2,000 steps" in shown
+    assert "500 of 2k steps" in shown
     assert "0:00:30 left" in shown
+
+
+def test_numbers_are_short_where_they_are_round():
+    found = [terminal.short(n) for n in (100, 2_000, 300_000, 1_500_000, 61_440)]
+    assert found == ["100", "2k", "300k", "1.5M", "61,440"]

@@ -74,6 +74,14 @@ def greet(text: str) -> None:
         say(text)
 
 
+def short(number: int) -> str:
+    """1M, 300k, or the number itself."""
+    for size, letter in ((1_000_000, "M"), (1_000, "k")):
+        if number % (size // 10) == 0 and number >= size:
+            return f"{number / size:g}{letter}"
+    return f"{number:,}"
+
+
 def listener(quiet: bool) -> "Plain":
     if quiet:
         return Plain(silent=True)
@@ -155,12 +163,12 @@ class Live(Plain):
         super().__init__()
         self.last: dict[Learner, float] = {}
         self.progress = Progress(
-            BarColumn(bar_width=28),
+            BarColumn(bar_width=14),
             TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("{task.fields[steps]} steps"),
-            TextColumn("{task.fields[rate]}/s"),
-            TextColumn("{task.fields[left]} left"),
             TextColumn("[bold]{task.fields[judged]}[/bold]"),
+            TextColumn("{task.fields[left]} left"),
+            TextColumn("{task.fields[rate]}/s"),  # last: a narrow terminal cuts it off
             console=console,
         )
 
@@ -181,7 +189,7 @@ class Live(Plain):
             "",
             total=self.total,
             completed=done,
-            steps=f"{done:,} of {self.total:,}",
+            steps=f"{done:,} of {short(self.total)}",
             rate="-",
             left="-",
             judged="compiling",
@@ -206,7 +214,7 @@ class Live(Plain):
             )
         done = self.done()
         self.progress.update(
-            self.task, completed=done, steps=f"{done:,} of {self.total:,}",
+            self.task, completed=done, steps=f"{done:,} of {short(self.total)}",
             rate=f"{self.rate():,.0f}", left=self.left(), judged=judged,
         )  # fmt: skip
 

@@ -65,5 +65,9 @@ def test_what_is_no_file_of_curves_is_refused(text, line):
     done = command("plot", "bad.csv")
     assert done.code in (2, 5)
     assert line in done.line
+
+
+def test_two_curves_of_one_name_are_refused():
     Path("a.csv").write_text(ROWS)
-    assert "there is a curve a already" in command("plot", "a.csv", "./b/../a.csv").line
+    done = command("plot", "a.csv", "a=a.csv")
+    assert "there is a curve a already; rename one" in done.line

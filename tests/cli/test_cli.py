@@ -24,6 +24,7 @@ from tests.faults.commands import (
 from tests.faults.conftest import in_own_folder  # noqa: F401
 from tests.tiers import slow_cases
 
+from penfac.machine import device_name
 from penfac.runs.csv_files import read_csv
 
 RUN = Path("runs/penfac/test")
@@ -131,7 +132,7 @@ def test_lines_for_scripts():
     words = dict(word.split("=", 1) for word in shlex.split(head))
     assert words == {
         "run": str(RUN), "algo": "penfac", "env": f"{BAD}Plain-v0", "seeds": "2",
-        "steps": "100",
+        "steps": "100", "engine": "host", "device": device_name(),
     }  # fmt: skip
     judged = [dict(w.split("=") for w in x.split()) for x in lines if x[:5] == "seed="]
     keys = {"seed", "step", "update", "return", "best", "length", "steps_per_second"}
@@ -221,7 +222,8 @@ def test_on_a_terminal():
     os.close(ours)
     assert process.wait(60) == 0
     assert b"penfac on " in shown
-    assert b"seed 0, host engine" in shown
+    assert b"environments on the CPU, learning on CPU (" in shown
+    assert b"100 of 100 steps" in shown
     assert b"return of the learned policy:" in shown
     assert b"100 steps" in shown
     assert b"Traceback" not in shown

@@ -250,6 +250,7 @@ def rebuild_command(config: RunConfig) -> str:
     words = ["penfac", "train", "--env", c.env, "--algo", c.algo]
     words += ["--preset", c.preset or "tuned", "--steps", str(c.steps)]
     words += ["--seeds" if "," in seeds else "--seed", seeds]
+    words += ["--from", c.start_from] if c.start_from else []
     words += ["--on", "device" if c.engine == "device" else "cpu"]
     words += ["--eval-every", str(c.eval_every)]
     if c.eval_unit == "episodes":

@@ -7,6 +7,7 @@ from typing import Any
 
 from penfac import stats
 from penfac.analysis.evaluate import evaluate_run
+from penfac.analysis.others import evaluate_other, is_other, load_other
 from penfac.errors import ConfigError
 from penfac.plots import Curve, apart, comparison
 from penfac.runs.curve_files import read_curve_file
@@ -17,8 +18,10 @@ from penfac.runs.run import Run
 from penfac.runs.sealed import newer_rows
 from penfac.runs.storage import make_folder
 from penfac.scores import final_score
+from penfac.training.environment import find_env
 
 PICTURES = (".png", ".svg", ".pdf")
+ONE_RUN = "--compare: needs a run of penfac, for its environment"
 Shown = dict[str, dict[str, list[Curve]]]  # by environment and label
 
 
@@ -134,20 +137,22 @@ def compare(
     is a seed; with one seed each it is an episode, and says nothing of learning."""
     if len(paths) != 2:
         raise ConfigError(f"--compare: takes two runs (got {len(paths)})")
-    runs = [Run.open(path) for path in paths]
+    runs = [Run.open(path) for path in paths if not is_other(path)]
     for run in runs:
         run.refuse_arms()
-    first, second = (run.config.env for run in runs)
-    if first != second:
-        raise ConfigError(
-            f"--compare: the environments {first} and {second} differ; they must be the same"
-        )
-    # an environment may change the folder of the process
-    places = [path.absolute() for path in paths]
-    reports = [evaluate_run(place, episodes, mode, best, trust) for place in places]
-    for report, path in zip(reports, paths, strict=True):
-        report["run"] = str(path)
-    by_seed = all(len(run.config.seeds) > 1 for run in runs)
+    envs = list(dict.fromkeys(run.config.env for run in runs))
+    if len(envs) != 1:
+        which = f"{' and '.join(envs)} differ; they must be the same"
+        raise ConfigError(f"--compare: the environments {which}" if envs else ONE_RUN)
+    find_env(runs[0], trust)
+    others = {path: load_other(str(path), trust) for path in paths if is_other(path)}
+    reports = [
+        evaluate_other(str(path), others[path], runs[0].config, seed_of(runs[0]), episodes, mode)
+        if path in others
+        else evaluate_run(path, episodes, mode, best, trust)
+        for path in paths
+    ]  # fmt: skip
+    by_seed = all(len(run.config.seeds) > 1 for run in runs) and not others
     if not by_seed and any(len(run.config.seeds) > 1 for run in runs):
         raise ConfigError(
             "--compare: one run has several seeds, the other one; give the folder of a seed"
@@ -155,15 +160,24 @@ def compare(
     a, b = (sample(report, by_seed) for report in reports)
     if min(len(a), len(b)) < 2:
         raise ConfigError(f"--episodes {episodes}: must be at least 2, for an interval")
-    difference, chance = stats.welch(a, b), stats.improvement(a, b)
+    unit = {"unit": "seed" if by_seed else "episode"}
+    return {"runs": reports} | unit | difference_of(a, b)
+
+
+def difference_of(a: list[float], b: list[float]) -> dict[str, Any]:
+    """The difference of two means with its interval, and which is the better one."""
+    found, chance = stats.welch(a, b), stats.improvement(a, b)
     return {
-        "runs": reports,
-        "unit": "seed" if by_seed else "episode",
-        "difference": difference.difference,
-        "low": difference.low,
-        "high": difference.high,
+        "difference": found.difference,
+        "low": found.low,
+        "high": found.high,
         "probability_of_improvement": chance._asdict(),
     }
+
+
+def seed_of(run: Run) -> int:
+    """The seed whose initial states another controller is played on."""
+    return run.learner(None).seed
 
 
 def sample(report: dict[str, Any], by_seed: bool) -> list[float]:

@@ -115,9 +115,15 @@ def evaluate_learner(
         worlds, explorer, learner.seed, episodes, mode
     )
     named = {} if learner.arm is None else {"arm": learner.arm}
-    return named | {
-        "seed": learner.seed,
-        "step": policy.about.get("step"),
+    played = row_of(returns, lengths, ended)
+    return named | {"seed": learner.seed, "step": policy.about.get("step")} | played
+
+
+def row_of(
+    returns: list[float], lengths: list[int], ended: list[bool]
+) -> dict[str, Any]:
+    """What is reported of episodes."""
+    return {
         "mean": statistics.fmean(returns),
         "std": statistics.stdev(returns) if len(returns) > 1 else 0.0,
         "min": min(returns),

@@ -9,7 +9,9 @@ import gymnasium
 import numpy as np
 from msgspec.structs import replace
 
+from penfac.analysis.compare import difference_of
 from penfac.analysis.evaluate import evaluate_learner, explorer_of, load_policy
+from penfac.analysis.others import evaluate_other
 from penfac.api.keywords import in_python, whole
 from penfac.api.observations import rows_of
 from penfac.api.sources import ModelEnv, check_spaces, given_source
@@ -22,6 +24,7 @@ from penfac.rollout.evaluate import action_chooser
 from penfac.runs.config import RunConfig
 from penfac.runs.learners import Learner
 from penfac.training.trial import job_of
+from penfac.training.warm import start_from
 
 if TYPE_CHECKING:
     from penfac.training.loop import Loop
@@ -164,12 +167,34 @@ class Actor:
             policy,
         )
 
+    @in_python()
+    def compare(self, other: Any, episodes: int = 100) -> dict[str, Any]:
+        """Play this model and another, or any object with `predict`, on new initial
+        states of this model's environment: the difference of their mean returns with its
+        95 % interval. It compares two policies, not two algorithms."""
+        count = whole("episodes", episodes, 2)
+        ours = self.evaluate(count)
+        if isinstance(other, Actor):
+            theirs = other.evaluate(count)
+        elif callable(getattr(other, "predict", None)):
+            source, name = self._env.source, type(other).__name__
+            where = {"env": source.id, "env_options": source.options}
+            config = replace(self._config, **where)
+            report = evaluate_other(name, other, config, self.seed, count, "mean")
+            theirs = report["seeds"][0]
+        else:
+            raise ConfigError(f"other is a {type(other).__name__}: has no predict")
+        both = {"ours": ours, "theirs": theirs}
+        return both | difference_of(ours["returns"], theirs["returns"])
+
 
 def untrained_policy(config: RunConfig, seed: int) -> Policy:
     """The policy before the first update, from the engine that would train it."""
     job = job_of(config)._replace(eval_episodes=0)
     engine = build_engine(job, config.engine, [seed], [config.settings])
     try:
+        if config.start_from is not None:
+            start_from(engine, 0, Path(config.start_from), seed)
         return engine.policy(0)
     finally:
         engine.close()

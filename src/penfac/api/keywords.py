@@ -20,6 +20,7 @@ WORDS = {  # words of command-line messages, and their Python equivalents
     "--steps": "total_timesteps",
     "add --trust": "pass trust=True to penfac.load",
     "--stochastic": "deterministic=False",
+    "--from": "set_parameters",
     "--on cpu": 'on="cpu"',
     "--on device": 'on="device"',
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from penfac.api import callbacks
-from penfac.api.acting import Actor
+from penfac.api.acting import Actor, untrained_policy
 from penfac.api.copies import copy_run
 from penfac.api.keywords import in_python, limits_of, options_of, whole
 from penfac.api.signatures import signature_of
@@ -181,6 +181,25 @@ class Model(Actor):
             self.run, self._config = folder, read_config(folder)
             self._policy = self._noise = None
             remember(folder, self._env.source)
+
+    @in_python()
+    def set_parameters(self, source: "Place | Model") -> None:
+        """Begin with what another run has learned: its networks and statistics.
+
+        Algorithm, networks and sizes of the spaces must be the same; the environment
+        and other settings may differ.
+        """
+        path = source.run if isinstance(source, Model) else Path(source)
+        if path is None:
+            raise ConfigError("set_parameters: that model has not learned yet")
+        if self.run is not None:
+            raise ConfigError(
+                "set_parameters: this model has learned already; make a new one"
+            )
+        request = dataclasses.replace(self._request, start_from=path)
+        config = resolve(request)
+        self._policy = untrained_policy(config, self.seed)  # refuses what does not fit
+        self._request, self._config = request, config
 
     # --- saving -----------------------------------------------------------------------
 

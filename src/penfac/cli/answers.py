@@ -177,7 +177,7 @@ def print_judgement(report: dict[str, Any]) -> None:
         table.add_row(
             *(row[k] for k in arms),
             str(row["seed"]),
-            f"{row['step']:,}",
+            "-" if row["step"] is None else f"{row['step']:,}",
             *(f"{x:.1f}" for x in numbers),
             ended,
         )

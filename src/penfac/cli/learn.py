@@ -38,10 +38,20 @@ class Learners(Learner):
         ),
     ] = None
 
+    from_: Annotated[
+        Path | None,
+        option(
+            "RUN",
+            "Begin with the weights of another run, of the same algorithm and sizes.",
+            "--from",
+        ),
+    ] = None
+
     def asked(self) -> dict[str, Any]:
         from penfac.settings import presets
 
         return super().asked() | {
+            "start_from": self.from_,
             "arms": if_given(lambda name, _: presets.arms(name), self.arms, "--arms"),
             "distinct": self.arms is not None and not self.arms.endswith(".toml"),
         }

@@ -8,7 +8,14 @@ from penfac.cli import arguments
 from penfac.cli.app import app, command, reply
 from penfac.cli.arguments import picture_size, positive, whole
 from penfac.cli.groups import argument, flag, option
-from penfac.cli.options import Best, Json, PolicySeed, Runs, Trust
+from penfac.cli.options import (
+    Best,
+    Json,
+    PolicySeed,
+    Runs,
+    Trust,
+    import_from_here,
+)
 from penfac.errors import ConfigError
 
 BENCHES = (
@@ -36,14 +43,20 @@ def evaluate(
     trust: Trust = False,
     json_: Json = False,
 ) -> int:
-    """Evaluate a policy on new initial states."""
+    """Evaluate a policy on new initial states.
+
+    With --compare the second may be of another program: sb3:PPO:model.zip, or
+    MODULE:NAME of an object with `predict`.
+    """
     from penfac.analysis.compare import compare as compare_runs
     from penfac.analysis.evaluate import evaluate_run
+    from penfac.analysis.others import is_other
     from penfac.cli import answers
 
     count = positive(episodes, "--episodes")
     mode = "sampled" if stochastic else "mean"
     if compare:
+        import_from_here(any(is_other(run) for run in runs))
         work = lambda: compare_runs(runs, count, mode, best, trust)  # noqa: E731
         return reply(json_, work, answers.print_comparison)
     if len(runs) > 1:

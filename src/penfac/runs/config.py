@@ -57,6 +57,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     arms: dict[str, Any] | None = None  # a Config for each arm
     study: str | None = None
     search: SearchConfig | None = None
+    start_from: str | None = None  # the run whose weights it began with
     command: str | None = None
     created: str | None = None
     versions: dict[str, str] | None = None

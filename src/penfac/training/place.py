@@ -1,5 +1,7 @@
 """Where a run runs, and the name of its folder."""
 
+from collections.abc import Callable
+
 from penfac import machine
 from penfac.errors import ConfigError
 from penfac.runs.config import RunConfig
@@ -19,6 +21,11 @@ def place_of(config: RunConfig) -> str:
     if config.engine == "device":
         return f"environments and learning on {name}"
     return f"environments on the CPU, learning on {name}"
+
+
+def tell_place(config: RunConfig, on: str, tell: Callable[[str], None]) -> None:
+    for text in place_notes(config, on):
+        tell(text)
 
 
 def place_notes(config: RunConfig, on: str) -> list[str]:

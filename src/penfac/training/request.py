@@ -15,6 +15,7 @@ from penfac.runs.config import RunConfig, check_arm_name, check_config
 from penfac.runs.versions import versions
 from penfac.settings import presets
 from penfac.settings.registry import parse, settings_of
+from penfac.training import warm
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Request:
     options: EnvOptions = field(default_factory=EnvOptions)
     restarts: int = 0
     on: str = "auto"  # auto, cpu, device
+    start_from: Path | None = None  # a run whose weights this one begins with
     out: Path = Path("runs")
     name: str | None = None
 
@@ -66,11 +68,21 @@ def settle(request: Request) -> RunConfig:
         eval_unit="episodes" if request.eval_unit == "episodes" else "steps",
         restarts=request.restarts,
         engine="host",
+        start_from=began_with(request),
         arms=None if request.arms is None else resolve_arms(request, values),
     )
     check_config(config)
     on_device = runs_on_device(request)
     return replace(config, engine="device") if on_device else config
+
+
+def began_with(request: Request) -> str | None:
+    """The path of the run to start from, which must have all seeds."""
+    if request.start_from is None:
+        return None
+    for seed in request.seeds:
+        warm.source_of(request.start_from, seed)
+    return str(request.start_from.resolve())
 
 
 def stamp(config: RunConfig, command: str) -> RunConfig:

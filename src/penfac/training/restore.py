@@ -15,6 +15,7 @@ from penfac.runs.recorder import Recorder
 from penfac.runs.sealed import refuse_other
 from penfac.runs.versions import versions
 from penfac.settings.registry import settings_of
+from penfac.training.warm import start_warm
 
 Note = Callable[[str], None]  # a line for whoever watches
 
@@ -47,6 +48,7 @@ def restore(
         with refuse_foreign(recorder.folder.path):
             recorder.rewind(meta, None if best is None else best.tobytes())
         counters.append(Counters() if meta is None else Counters(**meta.counters))
+    start_warm(engine, recorders)
     return counters
 
 

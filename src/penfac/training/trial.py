@@ -41,7 +41,7 @@ from penfac.training.interruption import Interruption, Watchdog
 from penfac.training.limits import Limits, Outcome
 from penfac.training.listener import Listener
 from penfac.training.loop import Loop
-from penfac.training.place import place_notes, place_of
+from penfac.training.place import place_of, tell_place
 from penfac.training.request import Request, resolve, stamp
 from penfac.training.restore import restore
 
@@ -59,8 +59,7 @@ def start(request: Request, limits: Limits, listener: Listener) -> Outcome:
     fill = lambda home: write_configs(Run(home, config))  # noqa: E731
     folder = create_folder(out, request.algo, request.env, request.name, fill)
     named = request.out / folder.relative_to(out)
-    for text in place_notes(config, request.on):
-        listener.noted(text)
+    tell_place(config, request.on, listener.noted)
     try:
         return train_run(Run(folder, config), limits, listener, named, fresh=True)
     except ConfigError:
