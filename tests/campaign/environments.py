@@ -27,7 +27,9 @@ LEAVE = (
     "Recurses", "Unspeakable", "Odd",
 )  # fmt: skip
 DIE = ("Segfaults", "Aborts", "LeavesAtOnce")
-HANG = ("Sleeps", "Spins", "SleepsClosing")
+HANG = ("Sleeps", "SleepsClosing")
+# in a process of their own they cannot harm the run
+APART = ("Segfaults", "Aborts", "LeavesAtOnce", "Sleeps", "Spins", "Exits")
 HARMLESS = (
     "Prints", "Warns", "Wanders", "MutatesAction", "Reuses", "ReusesInfo", "TurningInfo",
     "Seeds", "StrictFloats", "Threads", "Forks", "Handles", "Environs", "Leaks",
@@ -73,6 +75,14 @@ def hang(name: str, here: Path) -> None:
         return
     answered(ended, (3,))
     must("--env-timeout" in ended.err, ended.err)
+
+
+def apart(name: str, here: Path) -> None:
+    """Stepped in another process: its end is one line, and the run's files are whole."""
+    env = f"tests.campaign.rogue_envs:Rogue{name}-v0"
+    ended = train(env, "--env-timeout=3s", "--env-workers=1", limit=30)
+    answered(ended, (3,))
+    must(RUN.joinpath("checkpoints").is_dir(), "nothing was saved", "lost")
 
 
 def harmless(home: Path, name: str, here: Path) -> None:
@@ -123,6 +133,10 @@ def cases(home: Path, rng: random.Random) -> list[Case]:
     found += [
         Case(f"environment {n}", "exit 3 after --env-timeout", partial(hang, n))
         for n in HANG
+    ]
+    found += [
+        Case(f"environment {n} in a process of its own", FAULT, partial(apart, n))
+        for n in APART
     ]
     found += [
         Case(f"environment {n}", SAME, partial(harmless, home, n)) for n in HARMLESS
