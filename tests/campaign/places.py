@@ -1,5 +1,6 @@
 """Disks that are full, read-only or gone, clocks that jump, and eight who want one folder."""
 
+import ctypes
 import os
 import random
 import subprocess
@@ -14,6 +15,7 @@ from tests.campaign.commands import Ended, answered, begin, command, well
 from tests.campaign.own_env import ENV
 from tests.faults.commands import TINY
 
+CLONE_NEWNS = 0x20000  # of Linux: mounts of one's own
 EVERY = "--checkpoint-every=0s"
 RUN = Path("runs/penfac/run")
 FULL = (
@@ -42,6 +44,7 @@ class Disk:
     def __init__(self, folder: Path, size: str, inodes: int = 0):
         self.folder = folder
         folder.mkdir()
+        own_mounts()
         words = f"size={size}" + f",nr_inodes={inodes}" * bool(inodes)
         self.mount("-t", "tmpfs", "-o", words, "tmpfs")
 
@@ -54,6 +57,12 @@ class Disk:
     def __exit__(self, *_: object) -> None:
         os.chdir("/")
         subprocess.run(["umount", "-l", str(self.folder)], check=True)
+
+
+def own_mounts() -> None:
+    """What this process mounts goes with it, however it ends."""
+    if ctypes.CDLL(None).unshare(CLONE_NEWNS) == 0:
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
 
 
 def full(home: Path, algo: str, size: str, inodes: int, here: Path) -> None:
