@@ -19,8 +19,6 @@ from penfac.engines.base import Job
 from penfac.engines.build import build_engine
 from penfac.envs.calls import Watch
 from penfac.envs.gym import check_id
-from penfac.envs.hiring import crew_for
-from penfac.envs.processes import Crew
 from penfac.errors import (
     ConfigError,
     OutOfMemory,
@@ -36,6 +34,7 @@ from penfac.runs.recorder import Recorder
 from penfac.runs.run import Run
 from penfac.runs.sealed import newest_meta
 from penfac.runs.storage import Lock, make_folder, probe_storage, refuse_links
+from penfac.training.crew import crew_of
 from penfac.training.environment import find_env
 from penfac.training.interruption import Interruption, Watchdog
 from penfac.training.limits import Limits, Outcome
@@ -197,18 +196,6 @@ def train_locked(
             loop = Loop(run, limits, listener, recorders, engine, counters)
             listener.attached(loop)
             return loop.train(interruption)
-
-
-def crew_of(
-    config: RunConfig, limits: Limits, job: Job, learners: int
-) -> contextlib.AbstractContextManager[Crew | None]:
-    """The processes that step the environments of a run on the host, if they pay."""
-    if config.engine != "host":
-        return contextlib.nullcontext()
-    how = job.collecting
-    worlds = learners * (how.episodes or how.worlds)
-    asked, watch = limits.env_workers, job.watch or Watch()
-    return crew_for(config.env, config.env_options, worlds, asked, watch, job.note)
 
 
 def job_of(config: RunConfig) -> Job:
