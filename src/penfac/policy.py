@@ -1,6 +1,5 @@
-"""The deterministic policy as numpy arrays: it acts in training and on a robot.
-
-This file needs numpy, and safetensors to read and write, but no other file of penfac."""
+"""The deterministic policy as numpy arrays: it acts in training and on a robot. It needs
+numpy, and safetensors to read and write, but no other file of penfac."""
 
 import hashlib
 import json
@@ -266,9 +265,8 @@ def _restore(tensors: dict[str, np.ndarray], metadata: dict) -> Policy:
         raise PolicyFileError(f"has format {d['format']}; penfac reads up to {FORMAT}")
     if d["activation"] not in ACTIVATIONS or d["output"] not in ("tanh", "linear"):
         raise PolicyFileError("has an unknown activation or output")
-    for key, array in tensors.items():
-        if not np.all(np.isfinite(array)):
-            raise PolicyFileError(f"{key} has a non-finite number")
+    if odd := [key for key, x in tensors.items() if not np.all(np.isfinite(x))]:
+        raise PolicyFileError(f"{odd[0]} has a non-finite number")
     mean, std, scale, shift = (tensors[name] for name in INPUTS)
     clip = np.inf if d["clip"] is None else float(d["clip"])
     names = [f"layers.{i}." for i in range(min(d["layers"] + spread, len(tensors)))]
