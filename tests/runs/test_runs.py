@@ -548,6 +548,7 @@ def test_one_of_many_gets_a_name(tmp_path):
     for thread in threads:
         thread.join()
     assert got.count(6) == 15
+    assert os.listdir(tmp_path / "penfac") == ["mine"]  # and the others leave nothing
     assert tmp_path / "penfac" / "mine" in got
 
 

@@ -69,10 +69,10 @@ def create_folder(
                 except OSError as error:
                     if error.errno not in TAKEN:
                         raise
-    raise RunFolderBusy(
-        f"{parent / str(name)}: exists; choose another --name, "
-        "or continue it with `penfac resume`"
-    )
+        raise RunFolderBusy(
+            f"{parent / str(name)}: exists; choose another --name, "
+            "or continue it with `penfac resume`"
+        )
 
 
 def folder_name(env_id: str) -> str:
