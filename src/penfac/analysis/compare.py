@@ -51,6 +51,7 @@ def plot(paths: list[Path], file: Path, split: bool = False) -> dict[str, Any]:
 
 def add_run(run: Run, label: str, shown: Shown) -> list[dict[str, Any]]:
     """Add the curves of a run, arm by arm; return a row for each."""
+    run.refuse_changed()
     rows = []
     for arm, part in run.arms.items():
         name = " ".join(filter(None, (label, arm)))
