@@ -139,6 +139,8 @@ def compare(
     if len(paths) != 2:
         raise ConfigError(f"--compare: takes two runs (got {len(paths)})")
     runs = [Run.open(path) for path in paths if not is_other(path)]
+    # an environment may change the folder of the process
+    places = {path: path.absolute() for path in paths}
     for run in runs:
         run.refuse_arms()
     envs = list(dict.fromkeys(run.config.env for run in runs))
@@ -150,7 +152,7 @@ def compare(
     reports = [
         evaluate_other(str(path), others[path], runs[0].config, seed_of(runs[0]), episodes, mode)
         if path in others
-        else evaluate_run(path, episodes, mode, best, trust)
+        else evaluate_run(places[path], episodes, mode, best, trust) | {"run": str(path)}
         for path in paths
     ]  # fmt: skip
     by_seed = all(len(run.config.seeds) > 1 for run in runs) and not others

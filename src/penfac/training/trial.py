@@ -123,10 +123,7 @@ def train_run(
     named: Path | None = None,
     fresh: bool = False,
 ) -> Outcome:
-    """Train under the locks of the run and of all its learners.
-
-    The run's path is absolute; `named` is how the user calls it.
-    """
+    """Train a run, at an absolute path, under its locks; the user calls it `named`."""
     named = named or run.path
     allow_open_files(8 * len(run.learners))
     refuse_links(run.path)
