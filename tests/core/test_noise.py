@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from penfac.core.actor import cac_weight, cacla_weight, toward_loss
 from penfac.core.noise import (
     annealed,
+    annealed_late,
     clipped_gaussian,
     narrowed,
     truncated_gaussian,
@@ -108,6 +109,13 @@ def test_sigma_moves_on_a_straight_line():
     assert [annealed(0.4, 0.2, p) for p in (0.0, 0.5, 1.0)] == pytest.approx(
         [0.4, 0.3, 0.2]
     )
+
+
+def test_rates_fall_in_the_second_half():
+    """As at the start until half the run; halfway to the end after three quarters."""
+    rates = [annealed_late(1.0, 0.2, p) for p in (0.0, 0.5, 0.75, 1.0)]
+    assert rates == pytest.approx([1.0, 1.0, 0.6, 0.2])
+    assert annealed_late(1.0, 1.0, 0.7) == 1.0
 
 
 def test_exploration_never_widens():

@@ -44,7 +44,7 @@ from penfac.algos.networks import (
 from penfac.algos.numbers import Numbers, Plan
 from penfac.algos.penfac_actor import Around, begun, fit_actor, next_beta
 from penfac.core.critic import explained_variance, value_loss
-from penfac.core.noise import annealed
+from penfac.core.noise import annealed_late
 from penfac.core.normalise import (
     BatchStats,
     Running,
@@ -131,7 +131,7 @@ def update(
     """One update from one batch that `state` itself played  (Sec. 5.2)."""
     critic_key, actor_key = jax.random.split(now.key)
     numbers = at_progress(numbers, now.progress)
-    rates = jnp.asarray(annealed(1.0, numbers.rates_end, now.progress))
+    rates = jnp.asarray(annealed_late(1.0, numbers.rates_end, now.progress))
     inputs = running_inputs(
         state.observed, numbers.normalise_critic.running, numbers.obs_clip
     )

@@ -169,3 +169,8 @@ def narrowed(sigma: Number, end: Number | None, progress: Number) -> Number:
 def annealed(start: Number, end: Number, progress: Number) -> Number:
     """On a straight line from `start` to `end` as progress goes from 0 to 1."""
     return start + (end - start) * progress
+
+
+def annealed_late(start: Number, end: Number, progress: Number) -> Number:
+    """`start` in the first half, then on a straight line to `end`  (D25)."""
+    return annealed(start, end, jnp.maximum(2 * progress - 1, 0.0))

@@ -40,16 +40,16 @@ class Config(Settings):
 
     # passes over the batch: fresh minibatches in each, one step of Adam a minibatch
     minibatches: int = shapes(
-        32, "[1, 1e6]", hint="1 is the whole batch, as in the paper", earlier=1,
+        16, "[1, 1e6]", hint="1 is the whole batch, as in the paper", earlier=1,
         means="minibatches per pass, one Adam step each; 1: the whole batch at once (D26)")
     rates_end: float = traced(
-        1.0, "[0, 1]", hint="a fraction of the learning rates; 1 keeps them", earlier=1.0,
-        means="fraction of both learning rates left at the end of the run; 1: constant (D25)")
+        0.1, "[0, 1]", hint="a fraction of the learning rates; 1 keeps them", earlier=1.0,
+        means="fraction of both learning rates left at the end; they fall in the second half (D25)")
 
     # actor
     actor_update: Literal["cac", "cacla", "spg"] = traced("cacla",
         means="weight of an action: `cac` A H(A), `cacla` H(A), `spg` A")
-    softness: float = traced(0.0, "[0, inf)", hint="0 is H(A), 1 is usual", earlier=0.0,
+    softness: float = traced(1.0, "[0, inf)", hint="0 is H(A), 1 is usual", earlier=0.0,
         means="with `cacla`: weight 1 / (1 + exp(-2 A / softness)) in place of H(A); 0: H(A) (D34)")
     centred: bool = traced(True, earlier=False,
         means="subtract the mean weight (control variate); with `cacla`: the centred sign (D23)")
@@ -57,15 +57,15 @@ class Config(Settings):
         0.3, "(0, inf]", hint="0.3 is usual; none: no limit", earlier=None, none=math.inf,
         means="an action stops pulling once its likelihood ratio moved by this; none: never (D24)")
     ratio_limit_start: float | None = traced(
-        None, "(0, inf)", hint="none is constant", earlier=None, none="ratio_limit",
+        1.0, "(0, inf)", hint="none is constant", earlier=None, none="ratio_limit",
         means="ratio_limit at the start; reaches ratio_limit at half the run; none: constant (D35)")
     nonpositive: Literal["ignore", "hold"] = traced("ignore",
         means="actions with A <= 0: `ignore` them, or `hold` mu at mu_old with weight 1 (D11)")
     advantage_scale: Literal["none", "rms"] = traced("rms",
         means="`rms`: divide A by its root mean square; `none`: leave A unscaled (D12)")
-    actor_steps: int = traced(7, "[1, 1e6]", hint="Table 2 keeps 30",
+    actor_steps: int = traced(10, "[1, 1e6]", hint="Table 2 keeps 30",
         means="passes over the batch to fit the actor, per update")
-    actor_lr: float = traced(3e-4, "(0, inf)", hint="Table 2 keeps 1e-4",
+    actor_lr: float = traced(5e-4, "(0, inf)", hint="Table 2 keeps 1e-4",
         means="learning rate of the actor")
 
     # trust region
@@ -74,7 +74,7 @@ class Config(Settings):
     d_target: float = traced(0.06, "(0, inf)", hint="Table 2 keeps 0.03",
         means="target distance between mu and mu_old after an update")
     d_target_start: float | None = traced(
-        None, "(0, inf)", hint="none is constant", earlier=None, none="d_target",
+        0.15, "(0, inf)", hint="none is constant", earlier=None, none="d_target",
         means="d_target at the start; reaches d_target at half the run; none: constant (D35)")
     distance: Literal["rms", "printed", "sigma"] = traced("sigma",
         means="measure of that distance: `rms`, as `printed` (D3), or `sigma`: rms / sigma (D27)")
@@ -102,7 +102,7 @@ class Config(Settings):
         means="how often per update the critic gets fresh targets")
     critic_steps: int = traced(1, "[1, 1e6]", hint="Table 2 keeps 1",
         means="passes over the batch to fit the critic, per fitted iteration (D5)")
-    critic_lr: float = traced(8e-4, "(0, inf)", hint="Table 2 keeps 1e-3",
+    critic_lr: float = traced(1e-3, "(0, inf)", hint="Table 2 keeps 1e-3",
         means="learning rate of the critic")
 
     # Adam, both networks
@@ -114,7 +114,7 @@ class Config(Settings):
     # exploration
     exploration: Literal["truncated", "clipped", "gaussian"] = collects("gaussian",
         means="law of the noise: `truncated`, `clipped` or `gaussian` (D7)")
-    sigma: float = traced(0.5, "[1e-6, 100]", hint="a standard deviation; actions span [-1, 1]",
+    sigma: float = traced(0.7, "[1e-6, 100]", hint="a standard deviation; actions span [-1, 1]",
         means="standard deviation of the noise; actions span [-1, 1] (D6)")
     sigma_end: float | None = traced(
         0.25, "[1e-6, 100]", hint="a standard deviation; actions span [-1, 1]", none="sigma",
@@ -123,7 +123,7 @@ class Config(Settings):
     # networks
     actor_hidden: tuple[int, ...] = shapes((64, 64), "[1, 65536]",
         means="sizes of the actor's hidden layers; `none`: linear in the observation")
-    critic_hidden: tuple[int, ...] = shapes((64, 64), "[1, 65536]",
+    critic_hidden: tuple[int, ...] = shapes((128, 128), "[1, 65536]",
         means="sizes of the critic's hidden layers")
     activation: Literal["leaky_relu", "relu", "tanh"] = shapes("tanh",
         means="of hidden layers: `leaky_relu` (slope 0.01), `relu` or `tanh`")
@@ -145,9 +145,9 @@ class Config(Settings):
         means="with `collect=episodes`: minimum number of episodes per update (D13)")
     min_steps_per_update: int = collects(2048, "[1, 1e8]",
         means="with `collect=episodes`: start more episodes until they have this many steps (D13)")
-    worlds: int = collects(64, "[1, 1e6]",
+    worlds: int = collects(16, "[1, 1e6]",
         means="with `collect=steps`: number of parallel environments (worlds)")
-    steps_per_world: int = collects(32, "[1, 1e6]",
+    steps_per_world: int = collects(128, "[1, 1e6]",
         means="with `collect=steps`: steps of each world per update")
     # fmt: on
 
