@@ -120,7 +120,7 @@ def test_the_presets_are_those_of_the_documentation():
     """Every algorithm has `tuned`, first; the paper's are where it has a table."""
     found = {a.presets: presets.names(a.presets) for a in ALGORITHMS.values()}
     assert found == {
-        "penfac": ("tuned", "short", "authors", "paper"),
+        "penfac": ("tuned", "authors", "paper"),
         "online": ("tuned",),
         "ddpg": ("tuned", "ddrl", "baselines"),
         "td3": ("tuned",),

@@ -115,7 +115,7 @@ NONSENSE = [  # options -> what the line must say: the value, then the rule
     (["-n", "inf"], ["--steps inf", "whole number"]),
     (["-n", "nan"], ["--steps nan", "whole number"]),
     (["-n", "1.2345k"], ["--steps 1.2345k", "whole number"]),
-    (["--preset", "best"], ["--preset best", "tuned, short, authors, paper"]),
+    (["--preset", "best"], ["--preset best", "tuned, authors, paper"]),
     (["--preset", "no/such.toml"], ["--preset no/such.toml", "No such file"]),
     (["--algo", "penfak"], ["--algo penfak", "did you mean penfac?"]),
     (["--frobnicate"], ["--frobnicate", "penfac train --help"]),

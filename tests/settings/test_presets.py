@@ -408,7 +408,7 @@ def test_paper_reads_sigma_as_the_variance_that_is_printed():
     assert authors == printed
 
 
-@pytest.mark.parametrize("name", ["tuned", "short", "authors", "paper"])
+@pytest.mark.parametrize("name", ["tuned", "authors", "paper"])
 def test_the_deviations_page_says_what_each_preset_does_with_sigma(name):
     """D6: where it starts, and where it is annealed to."""
     page = Path(__file__).parents[2] / "docs/deviations.md"
@@ -497,7 +497,7 @@ def test_one_id_may_have_settings_of_its_own_on_top_of_its_tasks(tmp_path):
 
 
 def test_a_preset_that_is_not_there_is_refused():
-    with pytest.raises(ConfigError, match="--preset best: must be one of tuned, short"):
+    with pytest.raises(ConfigError, match="--preset best: must be one of tuned, authors"):
         presets.preset("penfac", "best", "Hopper-v5")
 
 
