@@ -176,6 +176,8 @@ def into() -> Job:
         return command("train", *words, arm=both(temporary, arm))
 
     def again(arm: Arm | None) -> Ended:
+        for left_behind in Path("tmp").glob("*"):
+            os.utime(left_behind, (0, 0))  # of long ago: a new one may still be in use
         if not Path("b/hop.safetensors").exists():
             return first(arm)
         return command("resume", "b/hop", EVERY, arm=both(temporary, arm))

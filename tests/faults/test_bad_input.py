@@ -177,6 +177,19 @@ def test_nonsense_of_other_commands_is_2(argv, words):
         assert word in result.line
 
 
+def test_a_current_folder_that_was_removed_is_7(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    try:
+        result = command("train", "--env", "Pendulum-v1")
+    finally:
+        monkeypatch.chdir(tmp_path)
+    assert result.code == 7
+    assert "current folder was removed" in result.line
+
+
 def test_no_command_shows_the_help():
     result = command()
     assert (result.code, result.err) == (2, "")

@@ -1,6 +1,7 @@
 """The command line itself: commands join it, errors become one line and an exit code."""
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -99,7 +100,18 @@ def run_command() -> int:
             where = getattr(getattr(error, "ctx", None), "command_path", "penfac")
             message = error.format_message().rstrip(".") + option_hint(error)  # type: ignore[attr-defined]
             return fail(f"{message} (see {where} --help)", 2)
+        if isinstance(error, FileNotFoundError) and not is_somewhere():
+            text = "the current folder was removed; change to one that is there"
+            return fail(text, StorageError.exit_code)
         raise
+
+
+def is_somewhere() -> bool:
+    """Whether the folder in which the command was given still exists."""
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def option_hint(error: Exception) -> str:

@@ -94,8 +94,9 @@ def write_checkpoint(folder: Path, arrays: Arrays, meta: Meta) -> None:
         write_file(temporary / "state.safetensors", data, sync=True)
         write_file(temporary / "state.json", text.encode(), sync=True)
         sync_folder(temporary)
-        if folder.exists():  # one that does not verify is in the way
+        if folder.is_dir():  # one that does not verify is in the way
             shutil.rmtree(folder)
+        folder.unlink(missing_ok=True)
         os.rename(temporary, folder)
         sync_folder(home)
     finally:

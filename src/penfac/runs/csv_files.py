@@ -46,6 +46,8 @@ class Appender:
         whole = cut_torn_line(path)
         header = whole.partition(b"\n")[0].decode()
         self.columns = header.split(",") if header else columns
+        if not set(self.columns) & set(columns):
+            raise CorruptFile(f"{path}: is not a table that penfac wrote")
         self.path, self.size, self.digest = path, len(whole), hashlib.sha256(whole)
         self.file: BinaryIO = open(path, "a+b", opener=no_link)  # noqa: SIM115
 
@@ -143,6 +145,8 @@ def reading(
 
 
 def bytes_of(path: Path) -> bytes:
+    if path.is_dir():
+        raise CorruptFile(f"{path}: is a folder, not a table")
     return path.read_bytes() if path.exists() else b""
 
 

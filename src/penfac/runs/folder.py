@@ -119,7 +119,13 @@ class RunFolder:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         with (
             storage(self.path),
-            open(self.path / "log.txt", "a", encoding="utf-8", opener=no_link) as f,
+            open(
+                self.path / "log.txt",
+                "a",
+                encoding="utf-8",
+                errors="backslashreplace",
+                opener=no_link,
+            ) as f,
         ):
             f.write(f"{stamp} {printable(text)}\n")
 
