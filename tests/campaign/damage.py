@@ -274,11 +274,10 @@ def meet(
         )
         kind_of = "lost" if result.ended.code else "wrong"
         must(not new, f"exit {result.ended.code}, but changed {new}", kind_of)
-    if (
-        result.ended.code == 0
-        and change not in SIGNED
-        and target.name not in FOR_PEOPLE
-    ):
+    # one checkpoint less is a run that was killed a moment earlier
+    earlier = change is gone and target.parent.name == "checkpoints"
+    told = change in SIGNED or target.name in FOR_PEOPLE or earlier
+    if result.ended.code == 0 and not told:
         compare(home, kind, command, result)
 
 
