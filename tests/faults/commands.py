@@ -23,6 +23,7 @@ TINY = [
     "--set=fitted_iterations=2", "--set=collect=episodes", "--set=minibatches=2",
     "--set=episodes_per_update=1", "--set=min_steps_per_update=50",
     "--set=sigma=0.2", "--set=sigma_end=none", "--set=rates_end=1",
+    "--set=d_target_start=none", "--set=ratio_limit_start=none",
 ]  # fmt: skip
 
 

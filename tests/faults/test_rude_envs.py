@@ -113,13 +113,18 @@ def with_here() -> dict[str, str]:
 def test_a_person_is_told_from_an_environment():
     """Ctrl-C in a call stays Ctrl-C; an error that looks the same does not."""
     call = Call("Some-v0", "step", Watch())
-    with recognise_ctrl_c():
-        with pytest.raises(CtrlC), call:
-            signal.raise_signal(signal.SIGINT)
-        with pytest.raises(EnvironmentFault), call:
-            raise KeyboardInterrupt
-    assert is_ctrl_c(KeyboardInterrupt())  # nobody can tell: it was a person
-    assert not is_ctrl_c(SystemExit())
+    # a process of parallel tests ignores Ctrl-C
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with recognise_ctrl_c():
+            with pytest.raises(CtrlC), call:
+                signal.raise_signal(signal.SIGINT)
+            with pytest.raises(EnvironmentFault), call:
+                raise KeyboardInterrupt
+        assert is_ctrl_c(KeyboardInterrupt())  # nobody can tell: it was a person
+        assert not is_ctrl_c(SystemExit())
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def test_marks_are_complete_and_do_not_begin_a_line(path):
 
 
 def test_a_number_that_is_not_the_file_s_is_made_again():
-    text = '<!--let\nhop = last("learning/hopper")\n-->\n<!--{n(hop)}-->19<!--/-->\n'
+    text = '<!--let\nhop = last("learning/hopper-ppo")\n-->\n<!--{n(hop)}-->19<!--/-->\n'
     text += "<!--make\n| seeds | {n(hop)} |\n-->\n\n| seeds | 18 |\n\n<!--made-->\n"
     again = marks.render(text)
     assert "-->20<!--/-->" in again
@@ -85,10 +85,10 @@ def raw(name: str) -> dict[int, np.ndarray]:
 
 
 def test_scores_are_those_of_the_curves():
-    curves = raw("learning/hopper.csv")
-    last = measured.last("learning/hopper")
+    curves = raw("learning/hopper-ppo.csv")
+    last = measured.last("learning/hopper-ppo")
     assert last == pytest.approx({s: c[1, -3:].mean() for s, c in curves.items()})
-    at = measured.at("learning/hopper", 2e5, seed=range(3))
+    at = measured.at("learning/hopper-ppo", 2e5, seed=range(3))
     assert at == pytest.approx({s: np.interp(2e5, *curves[s]) for s in range(3)})
     x = np.array(list(last.values()))
     assert measured.pm(last) == f"{x.mean():_.0f} +- {x.std(ddof=1):.0f}".replace(

@@ -12,7 +12,7 @@ from penfac.runs.csv_files import read_csv
 from penfac.settings.configs import to_values
 from penfac.studies import plan, runner
 from penfac.studies.paper import FIDELITIES, PAPER, paper_study
-from penfac.studies.spec import Arm, Study
+from penfac.studies.spec import Arm, Study, with_budget
 from penfac.training.limits import Limits
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def studies() -> list[Study]:
     """What there is to run, a study an environment and budget."""
     every = cells()
     return [
-        spec.with_budget(
+        with_budget(
             Study("every", "every arm", tuple(c.arm for c in every if c[::2] == (env, n)), (env,)),
             steps=n, eval_every=10**9, eval_episodes=1,
         )

@@ -227,19 +227,22 @@ def test_a_folder_with_other_things_in_it_is_refused():
     assert snapshot(HOME) == before
 
 
+UNFINISHED = f".tmp-7-{0:032x}"  # a file that a killed process was writing
+
+
 def test_a_driver_killed_before_it_wrote_the_study_stands_in_nobody_s_way():
     HOME.mkdir()
     (HOME / "lock").touch()
-    (HOME / ".tmp-7-0").write_text("{")
+    (HOME / UNFINISHED).write_text("{")
     assert run_study(HOME).counts["missing"] == 4
-    assert not (HOME / ".tmp-7-0").exists()
+    assert not (HOME / UNFINISHED).exists()
 
 
 def test_a_driver_killed_while_it_wrote_configs_is_made_up_for():
     run_study(HOME)
     whole = {name: data for name, (data, _) in snapshot(HOME).items()}
     for lost in (GROUP, GROUP / "wide", GROUP / "narrow" / "seed-1"):
-        (lost / "config.json").rename(lost / ".tmp-7-0")  # before it got its name
+        (lost / "config.json").rename(lost / UNFINISHED)  # before it got its name
     run_study(HOME)
     assert {name: data for name, (data, _) in snapshot(HOME).items()} == whole
 
