@@ -13,6 +13,7 @@ from tests.faults.commands import TINY, command, command_alone
 from penfac.analysis.play import Played, beside, show
 from penfac.envs.opengl import choose_opengl
 from penfac.errors import ConfigError
+from penfac.policy import Policy
 
 try:
     choose_opengl()
@@ -56,10 +57,12 @@ def test_a_video_and_a_strip(run, tmp_path):
 
 @pytest.mark.slow
 def test_the_best_policy_is_played_if_asked(run, tmp_path):
-    """It is another policy here: seed 1's, put into its place."""
+    """It is another policy here, which always pushes."""
     home = shutil.copytree(run / "seed-0", tmp_path / "run")
-    file = "policy.safetensors"
-    shutil.copy(run / "seed-1" / "policy" / file, home / "policy-best" / file)
+    policy = Policy.load(home)
+    matrix, bias = policy.weights.layers.pop()
+    policy.weights.layers.append((matrix, bias + np.float32(9)))
+    (home / "policy-best" / "policy.safetensors").write_bytes(policy.to_bytes())
     words = (f"--strip={tmp_path / 'a.png'}", "--size=64x64", "--json")
     last, best = (
         json.loads(command("play", home, *which, *words).out)["episodes"][0]["return"]

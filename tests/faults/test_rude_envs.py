@@ -133,7 +133,7 @@ def test_a_real_ctrl_c_is_no_fault():
     now = Path("now").absolute()
     assert command(*words("Waits", "--env-arg", f"path={now}")).code == 0
     now.touch()
-    process = start("eval", RUN, cwd=Path.cwd())
+    process = start("eval", RUN, "--trust", cwd=Path.cwd())
     while not now.read_text():
         assert process.poll() is None
         time.sleep(0.05)
@@ -270,7 +270,8 @@ def test_the_same_from_python():
 @pytest.mark.slow
 def test_what_is_printed_stays_out_of_json():
     """From Python and from C, during the run and as the process ends."""
-    for argv in ([*words("Prints"), "--json"], ["eval", RUN, "--episodes=1", "--json"]):
+    judged = ["eval", RUN, "--trust", "--episodes=1", "--json"]
+    for argv in ([*words("Prints"), "--json"], judged):
         result = command_alone(*argv, cwd=Path.cwd())
         assert result.code == 0
         assert json.loads(result.out)

@@ -497,7 +497,9 @@ def test_one_id_may_have_settings_of_its_own_on_top_of_its_tasks(tmp_path):
 
 
 def test_a_preset_that_is_not_there_is_refused():
-    with pytest.raises(ConfigError, match="--preset best: must be one of tuned, authors"):
+    with pytest.raises(
+        ConfigError, match="--preset best: must be one of tuned, authors"
+    ):
         presets.preset("penfac", "best", "Hopper-v5")
 
 

@@ -111,7 +111,7 @@ def test_wrong_rules_on_the_device_are_2(tmp_path):
     words = ["--env=RoboschoolHopper-v2", "--on=device", "--env-arg=rules=v9"]
     done = command("train", *words, f"--out={tmp_path}")
     assert done.code == 2
-    assert "rules v9: are roboschool or bullet" in done.line
+    assert "rules = v9: must be roboschool or bullet" in done.line
     assert not list(tmp_path.rglob("*"))
 
 
