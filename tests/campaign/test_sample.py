@@ -9,7 +9,7 @@ from tests.campaign.tables import ROOT
 from tests.faults.commands import environment
 
 GROUPS = "kills,writes,damage,environments,places,signals,faults"
-SECONDS = 240
+SECONDS = 180
 
 
 @pytest.mark.slow
