@@ -127,6 +127,8 @@ class DeviceEngine:
         if not self.noted:
             self.noted = True
             text = f"first update in {seconds:.1f} s, compilation included"
+            if (size := self.groups[0].size) > 1:
+                text += f"; {size} learners in one program"
             self.job.note(text + self.job.settled_text(self.env.spec))
 
     def _progress(
