@@ -9,7 +9,7 @@ TESTS  ?=
 # tests start many processes: each keeps to one thread of BLAS
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: train test slow test-all campaign check lint types docs tables bench clean help
+.PHONY: train test slow test-all campaign check lint types docs tables pictures bench clean help
 
 help:
 	@echo "make train   install and learn RoboschoolHalfCheetah-v2 for about two minutes"
@@ -19,6 +19,7 @@ help:
 	@echo "make campaign kills, damage, odd environments, full disks: about an hour (SAMPLE=240: seconds)"
 	@echo "make check   lint, types and docs"
 	@echo "make tables  the tables of settings and the numbers of results in docs/, from files"
+	@echo "make pictures the picture of PeNFAC and PPO, from files"
 	@echo "make docs    the pages of docs/ as a site, in build/site"
 	@echo "make bench   speed and memory, ratios against peers"
 
@@ -75,6 +76,9 @@ docs: $(VENV)/.docs
 
 tables: $(VENV)/.dev
 	$(BIN)/python -m docs.tables
+
+pictures: $(VENV)/.dev
+	$(BIN)/python -m docs.pictures
 
 bench: $(VENV)/.peers
 	$(BIN)/penfac bench cpu

@@ -192,6 +192,13 @@ def apart(a: Scores, b: Scores) -> bool:
     return not d.low <= 0 <= d.high
 
 
+def standing(a: Scores, b: Scores) -> str:
+    """Return where that interval puts a: ahead of b, level with it or behind it."""
+    if not apart(a, b):
+        return "level with"
+    return "ahead of" if fmean(a.values()) > fmean(b.values()) else "behind"
+
+
 def beside(a: Scores, b: Scores) -> str:
     """Return the low end of that interval in pooled standard deviations."""
     d = stats.welch(list(a.values()), list(b.values()))

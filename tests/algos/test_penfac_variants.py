@@ -18,7 +18,8 @@ from penfac.errors import ConfigError
 from penfac.settings import presets
 from penfac.settings.configs import check, from_values, to_values
 from penfac.settings.declaration import declared, known_fields
-from penfac.settings.penfac import Config, usual_gamma
+from penfac.settings.horizon import usual_gamma
+from penfac.settings.penfac import Config
 
 WORDS = [
     (key, word)

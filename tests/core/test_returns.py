@@ -19,7 +19,7 @@ from penfac.core.returns import (
     lambda_returns,
     td_errors,
 )
-from penfac.settings.penfac import usual_gamma
+from penfac.settings.horizon import usual_gamma
 
 ENDS = ("goes on", "terminated", "truncated", "both", "row cut")
 GAMMAS = [Fraction(0), Fraction(1, 2), Fraction(3, 4), Fraction(1)]

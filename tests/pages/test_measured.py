@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from docs import marks, measured
+from docs import marks, measured, pictures
 from scipy import stats as scipy_stats
 
 from penfac import stats
@@ -185,3 +185,13 @@ def test_every_file_of_results_belongs_to_a_study_or_has_its_command():
         for file in folder.iterdir():
             made = file.name == "README.md" or (file / "made.json").is_file()
             assert made or file.name in text, file
+
+
+def test_the_picture_of_the_readme_has_every_seed_of_both_algorithms():
+    drawn = pictures.panels()
+    assert {"RoboschoolHalfCheetah-v2", "RoboschoolHopper-v2"} <= drawn.keys()
+    for task, panel in drawn.items():
+        for label, suffix in (("PeNFAC", ""), ("PPO", "-ppo")):
+            file = f"learning/{pictures.TASKS[task]}{suffix}"
+            assert {c.seed for c in panel[label]} == set(measured.last(file))
+    assert pictures.PICTURE.read_bytes().startswith(b"\x89PNG")

@@ -47,6 +47,13 @@ def settings(algo: str, race: Race) -> dict[str, Any]:
             "lam": 0.95,
             "normalise_obs": not small,
             "normalise_returns": not small,
+            # theirs where our default differs
+            "lr_end": None,
+            "clip_end": None,
+            "entropy_weight": 0.0,
+            "max_grad_norm": 0.5,
+            "sigma": 1.0,
+            "critic_hidden": (64, 64),
         }
     replayed = {
         "actor_lr": 1e-3,

@@ -11,8 +11,10 @@ import functools
 import math
 import re
 import typing
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from penfac.settings.horizon import usual_gamma
 
 if TYPE_CHECKING:
     from penfac.types import EnvSpec
@@ -95,6 +97,7 @@ def collects(default: T, within: str = "", *, means: str, **more: Any) -> T:
     return declare("collects", default, within, means, **more)
 
 
+@dataclass(frozen=True)
 class Settings:
     """What every config has beside its settings."""
 
@@ -106,8 +109,10 @@ class Settings:
         return {}
 
     def complete(self, spec: "EnvSpec") -> "Settings":
-        """The config with what it leaves to the environment."""
-        return self
+        """The config with the gamma of this environment, if it leaves gamma to it."""
+        if getattr(self, "gamma", 0.0) is not None:
+            return self
+        return replace(self, gamma=usual_gamma(spec.time_step))
 
 
 def effective(cfg: Settings, name: str) -> Any:

@@ -1,26 +1,17 @@
 """Settings of PeNFAC and NFAC: every reading of the paper is a value of one config."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from penfac.errors import ConfigError
 from penfac.settings.declaration import Settings, collects, shapes, traced
+from penfac.settings.horizon import LEAST_GAMMA
 
 if TYPE_CHECKING:
     from penfac.types import EnvSpec
 
-HORIZON_SECONDS = 1.09
-LEAST_GAMMA = 0.985
 Normalisation = Literal["batch-norm", "running", "none"]
-
-
-def usual_gamma(time_step: float | None) -> float:
-    """exp(-dt / 1.09 s): a horizon of about a second; but never below 0.985, which it is
-    for a step of 1/61 s, Roboschool's, and where the time step is unknown (D28)."""
-    if time_step is None:
-        return LEAST_GAMMA
-    return max(LEAST_GAMMA, math.exp(-time_step / HORIZON_SECONDS))
 
 
 @dataclass(frozen=True)
@@ -31,7 +22,7 @@ class Config(Settings):
     # returns
     gamma: float | None = traced(None, "[0, 1]", hint="the paper uses 0.99", none=LEAST_GAMMA,
         means="discount factor; `none`: by the environment's time step, at least 0.985 (D28)")
-    lam: float = traced(0.9, "[0, 1]", hint="Table 2 keeps 0.9",
+    lam: float = traced(0.85, "[0, 1]", hint="Table 2 keeps 0.9",
         means="lambda of returns and advantages; 0: one-step TD, 1: Monte Carlo")
     time_limit: Literal["bootstrap", "terminal"] = traced("bootstrap",
         means="value after a time limit: `bootstrap` uses V(s'), `terminal` uses 0 (D8)")
@@ -49,7 +40,7 @@ class Config(Settings):
     # actor
     actor_update: Literal["cac", "cacla", "spg"] = traced("cacla",
         means="weight of an action: `cac` A H(A), `cacla` H(A), `spg` A")
-    softness: float = traced(1.0, "[0, inf)", hint="0 is H(A), 1 is usual", earlier=0.0,
+    softness: float = traced(2.0, "[0, inf)", hint="0 is H(A), 2 is usual", earlier=0.0,
         means="with `cacla`: weight 1 / (1 + exp(-2 A / softness)) in place of H(A); 0: H(A) (D34)")
     centred: bool = traced(True, earlier=False,
         means="subtract the mean weight (control variate); with `cacla`: the centred sign (D23)")
@@ -63,7 +54,7 @@ class Config(Settings):
         means="actions with A <= 0: `ignore` them, or `hold` mu at mu_old with weight 1 (D11)")
     advantage_scale: Literal["none", "rms"] = traced("rms",
         means="`rms`: divide A by its root mean square; `none`: leave A unscaled (D12)")
-    actor_steps: int = traced(10, "[1, 1e6]", hint="Table 2 keeps 30",
+    actor_steps: int = traced(7, "[1, 1e6]", hint="Table 2 keeps 30",
         means="passes over the batch to fit the actor, per update")
     actor_lr: float = traced(5e-4, "(0, inf)", hint="Table 2 keeps 1e-4",
         means="learning rate of the actor")
@@ -74,7 +65,7 @@ class Config(Settings):
     d_target: float = traced(0.06, "(0, inf)", hint="Table 2 keeps 0.03",
         means="target distance between mu and mu_old after an update")
     d_target_start: float | None = traced(
-        0.15, "(0, inf)", hint="none is constant", earlier=None, none="d_target",
+        0.1, "(0, inf)", hint="none is constant", earlier=None, none="d_target",
         means="d_target at the start; reaches d_target at half the run; none: constant (D35)")
     distance: Literal["rms", "printed", "sigma"] = traced("sigma",
         means="measure of that distance: `rms`, as `printed` (D3), or `sigma`: rms / sigma (D27)")
@@ -114,10 +105,10 @@ class Config(Settings):
     # exploration
     exploration: Literal["truncated", "clipped", "gaussian"] = collects("gaussian",
         means="law of the noise: `truncated`, `clipped` or `gaussian` (D7)")
-    sigma: float = traced(0.7, "[1e-6, 100]", hint="a standard deviation; actions span [-1, 1]",
+    sigma: float = traced(0.55, "[1e-6, 100]", hint="a standard deviation; actions span [-1, 1]",
         means="standard deviation of the noise; actions span [-1, 1] (D6)")
     sigma_end: float | None = traced(
-        0.25, "[1e-6, 100]", hint="a standard deviation; actions span [-1, 1]", none="sigma",
+        0.15, "[1e-6, 100]", hint="a standard deviation; actions span [-1, 1]", none="sigma",
         means="sigma at the end of the run, reached on a line that never rises; none: constant")
 
     # networks
@@ -171,9 +162,3 @@ class Config(Settings):
 
     def shape(self, spec: "EnvSpec") -> dict[str, Any]:
         return {"batch_norm": self.normalise_actor == "batch-norm"}
-
-    def complete(self, spec: "EnvSpec") -> "Config":
-        """With the gamma of this environment, if none is set."""
-        if self.gamma is not None:
-            return self
-        return replace(self, gamma=usual_gamma(spec.time_step))
