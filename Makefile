@@ -35,7 +35,7 @@ $(VENV)/.dev: $(VENV)/.core
 	@touch $@
 
 $(VENV)/.peers: $(VENV)/.dev
-	$(PIP) -e ".[dev,device,onnx,peers,pybullet,ray]"
+	$(PIP) -e ".[dev,device,onnx,peers,pybullet,ray,optuna,wandb,mlflow]"
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from penfac.cli import arguments
 from penfac.cli.arguments import if_given, whole
 from penfac.cli.groups import argument, flag, option
+from penfac.errors import ConfigError
 
 if TYPE_CHECKING:
     from penfac.search import halving
@@ -261,12 +262,46 @@ class Search:
         int | None, option("N", "Processes without an accelerator.  [default: cores]")
     ] = None
 
-    def asked(self) -> "halving.Search":
+    def asked(self, **more: Any) -> "halving.Search":
         from penfac.search import halving
 
-        return halving.Search(
-            self.configs, self.halvings, self.space, self.draw, self.processes
-        )
+        drawn = (self.configs, self.halvings, self.space, self.draw, self.processes)
+        return halving.Search(*drawn, **more)
 
     def seed_list(self) -> tuple[int, ...]:
         return arguments.seed_list(self.seeds)
+
+
+@dataclass
+class Sampler:
+    """The search."""
+
+    sampler: Annotated[
+        str,
+        option(
+            "NAME",
+            "How to choose configurations: random, all at once; or tpe, each from the "
+            "results so far (Optuna).",
+        ),
+    ] = "random"
+    study: Annotated[
+        str | None,
+        option("NAME", "Name of the search. The same command again continues it."),
+    ] = None
+    storage: Annotated[
+        str | None,
+        option(
+            "URL",
+            "Database for Optuna's study, such as sqlite:///search.db.  [default: a "
+            "journal in the folder]",
+        ),
+    ] = None
+
+    def named(self, name: str | None) -> str | None:
+        """The name of the folder: of --study or --name."""
+        from penfac.training.place import check_place
+
+        if self.study is not None and name is not None:
+            raise ConfigError(f"--name {name}: leave it out; --study is the name")
+        check_place("auto", self.study)
+        return name if self.study is None else self.study
