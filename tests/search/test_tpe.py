@@ -128,7 +128,7 @@ def test_a_search_that_was_killed_ends_alike(searched, tmp_path):
     """kill -9, then the same command: the same draws, table and learners."""
     killed = Marked()
     process = start(*TPE, cwd=tmp_path, env=killed.environment)
-    wait_until(lambda: rows_of(TUNED) >= 14)  # of the second config or the third
+    wait_until(lambda: rows_of(TUNED) >= 14, 300)  # of the second config or the third
     process.kill()
     process.communicate()
     killed.all_leave()

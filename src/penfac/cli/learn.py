@@ -18,13 +18,12 @@ from penfac.cli.options import (
     Learner,
     Place,
     Process,
-    Sampler,
-    Search,
     Seeds,
     Steps,
     Stopping,
     Trust,
 )
+from penfac.cli.search_options import Sampler, Search
 from penfac.errors import ConfigError
 
 
