@@ -132,7 +132,9 @@ class Environment:
     action_bounds: Annotated[
         str | None, option("LOW,HIGH", "Range of actions, where the space has none.")
     ] = None
-    flatten_obs: Annotated[bool, flag("Join the parts of a dict observation.")] = False
+    flatten_obs: Annotated[
+        bool, flag("Join the parts of a dict or tuple of observations.")
+    ] = False
     env_arg: Annotated[
         list[str], option("KEY=VALUE", "Argument of the environment; may be repeated.")
     ] = field(default_factory=list)
