@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penfac.envs.registered import register_jax_env as register_jax_env
     from penfac.policy import Policy as Policy
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _MODELS = ("PeNFAC", "NFAC", "CACLA", "CAC", "SPG", "DPG", "DDPG", "TD3", "SAC", "PPO")
 _CALLBACKS = ("CheckpointCallback", "EvalCallback", "StopTrainingOnRewardThreshold")
 _HOMES = {
