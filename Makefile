@@ -9,7 +9,7 @@ TESTS  ?=
 # tests start many processes: each keeps to one thread of BLAS
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: train test slow test-all campaign check lint types docs tables pictures bench clean help
+.PHONY: train test slow test-all campaign check lint types docs dist tables pictures bench clean help
 
 help:
 	@echo "make train   install and learn RoboschoolHalfCheetah-v2 for about two minutes"
@@ -21,6 +21,7 @@ help:
 	@echo "make tables  the tables of settings and the numbers of results in docs/, from files"
 	@echo "make pictures the picture of PeNFAC and PPO, from files"
 	@echo "make docs    the pages of docs/ as a site, in build/site"
+	@echo "make dist    sdist and wheel in dist/, checked"
 	@echo "make bench   speed and memory, ratios against peers"
 
 $(BIN)/python:
@@ -36,7 +37,7 @@ $(VENV)/.dev: $(VENV)/.core
 	@touch $@
 
 $(VENV)/.peers: $(VENV)/.dev
-	$(PIP) -e ".[dev,device,onnx,peers,pybullet,ray]"
+	$(PIP) -e ".[dev,device,onnx,peers,pybullet,ray,optuna,wandb,mlflow]"
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev
@@ -63,8 +64,8 @@ campaign: $(VENV)/.peers
 check: lint types docs
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff check src tests examples docs/*.py
-	$(BIN)/ruff format --check src tests examples docs/*.py
+	$(BIN)/ruff check src tests examples docs/*.py hatch_build.py
+	$(BIN)/ruff format --check src tests examples docs/*.py hatch_build.py
 	$(BIN)/lint-imports
 
 types: $(VENV)/.peers
@@ -73,6 +74,12 @@ types: $(VENV)/.peers
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "build/site/index.html"
+
+# PENFAC_REPOSITORY=https://... makes the links of the README absolute
+dist: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m docs.check_dist dist
 
 tables: $(VENV)/.dev
 	$(BIN)/python -m docs.tables

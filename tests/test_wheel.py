@@ -71,3 +71,35 @@ def test_it_trains_and_acts_where_the_source_is_not(wheel, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in wheel.name
+
+
+def test_the_policy_alone_needs_two_packages(wheel, tmp_path):
+    """`pip install --no-deps penfac` beside numpy and safetensors acts; all else is absent."""
+    site = tmp_path / "site"
+    words = ["install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
+    subprocess.run([sys.executable, "-m", "pip", *words], check=True)
+    program = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        allowed = {'penfac', 'numpy', 'safetensors', *sys.stdlib_module_names}\n"
+        "        if name.partition('.')[0] not in allowed and path is None:\n"
+        "            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "import penfac\n"
+        "from penfac import Policy\n"
+        f"policy = Policy.load({str(ROOT / 'tests/faults/earlier/run')!r})\n"
+        "import numpy\n"
+        "n = len(policy.weights.mean)\n"
+        "print(penfac.__file__, policy(numpy.zeros(n)).shape)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(site))

@@ -25,14 +25,18 @@ if TYPE_CHECKING:
     from penfac.api.ready_callbacks import (
         StopTrainingOnRewardThreshold as StopTrainingOnRewardThreshold,
     )
+    from penfac.envs.base import JaxEnv as JaxEnv
+    from penfac.envs.registered import register_jax_env as register_jax_env
     from penfac.policy import Policy as Policy
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _MODELS = ("PeNFAC", "NFAC", "CACLA", "CAC", "SPG", "DPG", "DDPG", "TD3", "SAC", "PPO")
 _CALLBACKS = ("CheckpointCallback", "EvalCallback", "StopTrainingOnRewardThreshold")
 _HOMES = {
     "ALGORITHMS": "algos",
     "Policy": "policy",
+    "JaxEnv": "envs.base",
+    "register_jax_env": "envs.registered",
     "Event": "api.callbacks",
     **dict.fromkeys((*_MODELS, "load"), "api"),
     **dict.fromkeys(_CALLBACKS, "api.ready_callbacks"),

@@ -36,7 +36,14 @@ def run_tasks(
 
     `poll` raises if a stop is requested: then the processes save and end first.
     """
-    waiting, free = list(tasks), (usable_cores() * count)[:count]
+    yield from run_growing(list(tasks), count, poll)
+
+
+def run_growing(
+    waiting: list[Task], count: int, poll: Callable[[], None]
+) -> Iterator[tuple[str, int]]:
+    """As `run_tasks`; whoever takes a name may add tasks to the list before the next."""
+    free = (usable_cores() * count)[:count]
     workers: list[Worker] = []
     try:
         while waiting or any(worker.task for worker in workers):

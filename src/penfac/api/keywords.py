@@ -4,12 +4,13 @@ import contextlib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError, PenfacError
 from penfac.process import recognise_ctrl_c
+from penfac.runs import tracking
 from penfac.training.limits import Limits
 
 WORDS = {  # words of command-line messages, and their Python equivalents
@@ -54,11 +55,13 @@ def whole(name: str, value: Any, least: int | None = None) -> int:
     return int(number)
 
 
-def limits_of(env_workers: Any) -> Limits:
+def limits_of(env_workers: Any, track: str | Sequence[str] = ()) -> Limits:
     """Return how a process of a program trains: a watchdog would end it."""
     auto = env_workers == "auto"
     workers = None if auto else whole("env_workers", env_workers, 0)
-    return Limits(env_timeout=math.inf, env_workers=workers, trust=True)
+    names = (track,) if isinstance(track, str) else tuple(track)
+    tracking.check(names)
+    return Limits(env_timeout=math.inf, env_workers=workers, trust=True, track=names)
 
 
 def options_of(

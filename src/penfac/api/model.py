@@ -112,6 +112,7 @@ class Model(Actor):
         eval_every: int | None = None,
         eval_episodes: int | None = None,
         env_workers: int | Literal["auto"] = "auto",
+        track: str | Sequence[str] = (),
         reset_num_timesteps: bool = False,
     ) -> Self:
         """Train for a number of environment steps, on top of earlier ones.
@@ -122,7 +123,7 @@ class Model(Actor):
         gets a `penfac.Event` after each update and each evaluation. The run stops if
         one returns False or raises; the exception leaves `learn`. Ctrl-C saves
         everything, then raises KeyboardInterrupt. `env_workers` processes step the
-        environments.
+        environments. `track` names trackers that hear the numbers: wandb, mlflow.
         """
         if reset_num_timesteps:
             raise ConfigError(
@@ -138,7 +139,7 @@ class Model(Actor):
         try:
             with in_python():
                 schedule = {"eval_every": eval_every, "eval_episodes": eval_episodes}
-                limits = limits_of(env_workers)
+                limits = limits_of(env_workers, track)
                 outcome = self._train(total_timesteps, schedule, listener, limits)
         finally:
             if bar is not None:

@@ -17,6 +17,8 @@ def rows_of(observation: Any, n: int, space: Ask) -> np.ndarray:
     """Return one state as [n], a batch as [k, n], whatever the shape of a state."""
     if isinstance(observation, Mapping):
         observation = gymnasium.spaces.flatten(space(), dict(observation))
+    elif isinstance(observation, tuple) and has_parts(space):
+        observation = gymnasium.spaces.flatten(space(), observation)
     try:
         rows = np.asarray(observation, np.float32)
     except (TypeError, ValueError):
@@ -26,6 +28,14 @@ def rows_of(observation: Any, n: int, space: Ask) -> np.ndarray:
     if rows.ndim == 0 or rows.size != len(rows) * n:
         raise ConfigError(f"observation of shape {rows.shape}: must hold {n} numbers")
     return rows.reshape(len(rows), n)
+
+
+def has_parts(space: Ask) -> bool:
+    """Whether a tuple is one state; otherwise it is a batch, as a list is."""
+    try:
+        return isinstance(space(), gymnasium.spaces.Tuple)
+    except PenfacError:
+        return False
 
 
 def is_batch_of_one(rows: np.ndarray, space: Ask) -> bool:

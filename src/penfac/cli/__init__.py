@@ -1,6 +1,14 @@
 """The commands. Heavy imports happen inside them: `penfac --help` must answer at once."""
 
-from penfac.cli import learn, lists, look, share, study, theory  # noqa: F401  they join app
+from penfac.cli import (  # noqa: F401  they join app
+    learn,
+    lists,
+    look,
+    share,
+    study,
+    theory,
+    zoo,
+)
 from penfac.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -18,12 +18,12 @@ from penfac.cli.options import (
     Learner,
     Place,
     Process,
-    Search,
     Seeds,
     Steps,
     Stopping,
     Trust,
 )
+from penfac.cli.search_options import Sampler, Search
 from penfac.errors import ConfigError
 
 
@@ -161,12 +161,14 @@ def train(
     group="Learn",
     examples="""\
 penfac tune --env RoboschoolHopper-v2 --configs 64
-penfac tune --algo ppo --space paper --halvings 2""",
+penfac tune --algo ppo --space paper --halvings 2
+penfac tune --env Pendulum-v1 --sampler tpe --study pendulum""",
 )
 def tune(
     *,
     learner: Learner,
     search: Search,
+    sampler: Sampler,
     steps: Steps = "5e5",
     evaluation: SearchEvaluation,
     place: Place,
@@ -186,9 +188,12 @@ def tune(
     asked = learner.asked() | evaluation.asked() | place.asked()
     if asked["eval_every"] is None:
         asked["eval_every"] = max(1, budget // 10)
+    asked["name"] = sampler.named(asked["name"])
     request = Request(**asked, steps=budget, seeds=search.seed_list())
-    wanted, limits = search.asked(), stopping.limits()
-    work = lambda listener: halving.start(request, wanted, limits, listener)  # noqa: E731
+    wanted = search.asked(sampler=sampler.sampler, storage=sampler.storage)
+    begin = halving.start if sampler.study is None else halving.start_or_resume
+    limits = stopping.limits()
+    work = lambda listener: begin(request, wanted, limits, listener)  # noqa: E731
     return follow(work, json_, answers.SEARCH)
 
 

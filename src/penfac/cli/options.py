@@ -17,7 +17,6 @@ from penfac.cli.arguments import if_given, whole
 from penfac.cli.groups import argument, flag, option
 
 if TYPE_CHECKING:
-    from penfac.search import halving
     from penfac.training.limits import Limits
 
 DEFAULT_ENV = "RoboschoolHalfCheetah-v2"
@@ -133,7 +132,9 @@ class Environment:
     action_bounds: Annotated[
         str | None, option("LOW,HIGH", "Range of actions, where the space has none.")
     ] = None
-    flatten_obs: Annotated[bool, flag("Join the parts of a dict observation.")] = False
+    flatten_obs: Annotated[
+        bool, flag("Join the parts of a dict or tuple of observations.")
+    ] = False
     env_arg: Annotated[
         list[str], option("KEY=VALUE", "Argument of the environment; may be repeated.")
     ] = field(default_factory=list)
@@ -221,9 +222,21 @@ class Process(Stopping):
             "a step takes long enough.",
         ),
     ] = "auto"
+    track: Annotated[
+        list[str],
+        option(
+            "NAME",
+            "Tell a tracker too: wandb or mlflow; may be repeated. TensorBoard's files "
+            "are always written.",
+        ),
+    ] = field(default_factory=list)
 
     def limits(self, **more: Any) -> "Limits":
+        from penfac.runs import tracking
+
+        tracking.check(tuple(self.track))
         return super().limits(
+            track=tuple(self.track),
             checkpoint_every=arguments.duration(
                 self.checkpoint_every, "--checkpoint-every"
             ),
@@ -231,42 +244,3 @@ class Process(Stopping):
             env_workers=arguments.env_workers(self.env_workers),
             **more,
         )
-
-
-@dataclass
-class Search:
-    """The search."""
-
-    configs: Annotated[
-        int,
-        option("N", "Number of configurations of each search, including the preset."),
-    ] = 64
-    halvings: Annotated[
-        int,
-        option(
-            "N",
-            "Rounds of successive halving: the worse half stops at 1/2, 1/4, ... "
-            "of the steps.",
-        ),
-    ] = 1
-    seeds: Annotated[
-        str, option("LIST", "Seeds to search on; report results on others.")
-    ] = "1000-1002"
-    space: Annotated[
-        str,
-        option("NAME", "Search space: default, paper (its tables), or a .toml file."),
-    ] = "default"
-    draw: Annotated[int, option("N", "Seed of the random configurations.")] = 0
-    processes: Annotated[
-        int | None, option("N", "Processes without an accelerator.  [default: cores]")
-    ] = None
-
-    def asked(self) -> "halving.Search":
-        from penfac.search import halving
-
-        return halving.Search(
-            self.configs, self.halvings, self.space, self.draw, self.processes
-        )
-
-    def seed_list(self) -> tuple[int, ...]:
-        return arguments.seed_list(self.seeds)

@@ -17,9 +17,9 @@ from penfac.cli.options import (
     Json,
     On,
     Process,
-    Search,
     Stopping,
 )
+from penfac.cli.search_options import Search
 from penfac.cli.study_options import (
     WHAT,
     Arms,

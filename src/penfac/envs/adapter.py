@@ -1,4 +1,4 @@
-"""A built-in JAX environment with Gymnasium's interface, one world."""
+"""A built-in or registered JAX environment with Gymnasium's interface, one world."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import gymnasium
 import jax
 import numpy as np
 
-from penfac.envs.builtin import BUILT_IN
+from penfac.envs.builtin import found
 
 
 class JaxEnvAdapter(gymnasium.Env):
@@ -17,7 +17,10 @@ class JaxEnvAdapter(gymnasium.Env):
     def __init__(self, env_id: str, render_mode: str | None = None):
         if render_mode is not None:
             raise ValueError(f"{env_id}: has no pictures; leave render_mode out")
-        self.jax_env = BUILT_IN[env_id]
+        own = found(env_id)
+        if own is None:
+            raise ValueError(f"{env_id}: is not registered")
+        self.jax_env = own
         spec = self.jax_env.spec
         whole = np.full(spec.obs_dim, np.inf, np.float32)
         self.observation_space = gymnasium.spaces.Box(-whole, whole, dtype=np.float32)

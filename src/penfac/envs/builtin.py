@@ -16,12 +16,19 @@ BUILT_IN: dict[str, JaxEnv] = {
     env.spec.id: env
     for env in (PENDULUM, MOUNTAIN_CAR, SWING_UP, LQR_ENV, *PROBES, *BANDITS)
 }
+REGISTERED: dict[str, JaxEnv] = {}  # by penfac.register_jax_env
+
+
+def found(env_id: str) -> JaxEnv | None:
+    """A built-in or registered environment; MODULE:ID is its id."""
+    name = env_id.rpartition(":")[2]
+    return BUILT_IN.get(env_id) or REGISTERED.get(name)
 
 
 def jax_env(env_id: str, arguments: dict[str, Any]) -> JaxEnv:
     """An environment for the device: built in, or a Roboschool task on MJX."""
-    if env_id in BUILT_IN:
-        return BUILT_IN[env_id]
+    if (own := found(env_id)) is not None:
+        return own
     need_mjx(f"{env_id} on a device")
     from penfac.envs.roboschool.mjx import roboschool_env
 
@@ -40,4 +47,4 @@ def need_mjx(what: str) -> None:
 
 def is_jax_env(env_id: str) -> bool:
     """Whether this environment can run inside the program."""
-    return env_id in BUILT_IN or env_id in IDS
+    return found(env_id) is not None or env_id in IDS

@@ -91,7 +91,8 @@ class GymWorld:
         self.closing = Call(env_id, "close", watch)
         self.terms: list[str] | None = None
         self.actions = action_scale(env_id, env.action_space, options)
-        if options.flatten_obs and isinstance(env.observation_space, spaces.Dict):
+        parts = spaces.Dict | spaces.Tuple
+        if options.flatten_obs and isinstance(env.observation_space, parts):
             env = gymnasium.wrappers.FlattenObservation(env)
         self.env = env
         self.obs_shape = observation_shape(env_id, env.observation_space)
@@ -206,6 +207,11 @@ def observation_shape(env_id: str, space: spaces.Space) -> tuple[int, ...]:
         raise ConfigError(
             f"{env_id}: the observation is a dict of {', '.join(space.keys())}; "
             "--flatten-obs joins its parts in this order"
+        )
+    if isinstance(space, spaces.Tuple):
+        raise ConfigError(
+            f"{env_id}: the observation space is Tuple, of {len(space.spaces)} parts; "
+            "--flatten-obs joins them"
         )
     if not isinstance(space, spaces.Box):
         kind = type(space).__name__

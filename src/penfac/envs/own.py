@@ -16,8 +16,12 @@ from typing import Any, NamedTuple
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, register, registry
 
+from penfac.envs.base import JaxEnv
+from penfac.envs.builtin import REGISTERED
 from penfac.envs.calls import Call, Watch, told
+from penfac.envs.jax_envs import as_jax_env
 from penfac.envs.options import EnvOptions
+from penfac.envs.registered import announce_jax
 from penfac.errors import ConfigError
 
 NAMESPACE = "penfac-own/"
@@ -33,6 +37,7 @@ class Source(NamedTuple):
     options: EnvOptions
     make: Make | None = None  # None: Gymnasium knows the id, or the id is unknown
     limit: int | None = None  # the environment's time limit
+    jax: JaxEnv | None = None  # the environment, if its worlds are part of a program
 
     @property
     def lost(self) -> bool:
@@ -49,6 +54,8 @@ def source_of(env: Any, options: EnvOptions, known_as: str | None = None) -> Sou
         return made_by(functools.partial(gymnasium.make, env), options, known_as)
     if isinstance(env, gymnasium.Env):
         return held_in(env, options, known_as)
+    if (pure := as_jax_env(env, None, options.max_episode_steps)) is not None:
+        return written_in_jax(env, pure, options, known_as)
     refuse_vectors(env)
     if callable(env):
         return made_by(env, options, known_as)
@@ -68,7 +75,9 @@ def refuse_vectors(env: Any) -> None:
 
 def announce(source: Source) -> None:
     """Let the id mean this source from now on."""
-    if source.make is not None:
+    if source.jax is not None:
+        announce_jax(source.id, source.jax)
+    elif source.make is not None:
         registry.pop(source.id, None)
         register(source.id, entry_point=source.make, max_episode_steps=source.limit)
 
@@ -173,6 +182,25 @@ def by_copying(name: str, env: gymnasium.Env) -> Make:
                 f"{name}: cannot be copied ({error}); pass a function that makes one"
             ) from error
     return lambda **_: copy.deepcopy(now)
+
+
+def written_in_jax(
+    env: Any, pure: JaxEnv, options: EnvOptions, known_as: str | None
+) -> Source:
+    """Make worlds inside the program; a registered environment is known by its id."""
+    if options.kwargs:
+        raise ConfigError("env_kwargs: has no effect on an environment in JAX")
+    if known_as is None and REGISTERED.get(pure.spec.id) is env:
+        return Source(pure.spec.id, options)
+    name = known_as or id_for(plain_name(pure.spec.id), env)
+    pure = pure._replace(spec=pure.spec._replace(id=name))
+
+    def make(**_: Any) -> gymnasium.Env:
+        from penfac.envs.adapter import JaxEnvAdapter
+
+        return JaxEnvAdapter(name)
+
+    return Source(name, options, make, pure.spec.horizon, pure)
 
 
 def time_limit(env: gymnasium.Env) -> int | None:

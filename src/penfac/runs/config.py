@@ -35,6 +35,10 @@ class SearchConfig(msgspec.Struct, frozen=True):
     seed: int = 0  # of the draws
     processes: int | None = None  # None: one per core
     fixed: tuple[str, ...] = ()  # settings of the space that were not drawn
+    sampler: Literal["random", "tpe"] = "random"  # all drawn first, or one by one
+    told: tuple[
+        tuple[str, int, bool], ...
+    ] = ()  # tpe: config, rung, whether it goes on
 
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,9 +205,11 @@ def check_search(config: RunConfig) -> None:
     search, arms = config.search, config.arms or {}
     if search is None:
         return
-    most = min(len(arms), config.steps).bit_length() - 1
+    grows = search.sampler == "tpe"  # its arms are drawn while others learn
+    count = search.configs if grows else len(arms)
+    most = min(count, config.steps).bit_length() - 1
     for name, value, low, high in (
-        ("configs", search.configs, 2, len(arms)),
+        ("configs", search.configs, max(2, len(arms)) if grows else 2, count),
         ("halvings", search.halvings, 0, most),
         ("seed", search.seed, 0, MAX_SEED),
         ("processes", search.processes or 1, 1, 2**16),
@@ -212,6 +218,9 @@ def check_search(config: RunConfig) -> None:
             raise ConfigError(f"search.{name} {value}: must be {low} to {high}")
     for key in search.space.keys() - known_fields(config_class(config.algo)).keys():
         raise ConfigError(f"search.space: {key} is no setting of {config.algo}")
+    for arm, rung, _ in search.told:
+        if arm not in arms or not 0 <= rung <= search.halvings:
+            raise ConfigError(f"search.told: {arm} at {rung} is not of this search")
 
 
 def check_arm_name(name: str) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import statistics
 import time
 import traceback
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from penfac.runs.evaluations import Evaluation
 from penfac.runs.folder import BEST, RunFolder
 from penfac.runs.learners import Learner
 from penfac.runs.status import Status
+from penfac.runs.tracking import Courier
 from penfac.settings.configs import to_values
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ class Recorder:
             config,
         )
         self.pictures = pictures  # curves and TensorBoard
+        self.trackers: list[Courier] = []
         self.folder.hparams = board_settings(config)
         self.curve = Curve(learner.seed, [], [], learner.arm)
         self.last_point: Evaluation | None = None
@@ -107,16 +110,24 @@ class Recorder:
         timing |= {f"{k}_s": round(v, 6) for k, v in progress.seconds.items()}
         self.folder.append("timing.csv", [timing | {"elapsed_s": round(elapsed, 3)}])
         rate = (counters.step - self.first_step) / elapsed
-        if self.pictures:
-            times = {"time/fps": rate, "time/time_elapsed": elapsed}
-            self.folder.scalars(tensorboard_tags(row) | times, counters.step)
+        times = {"time/fps": rate, "time/time_elapsed": elapsed}
+        self.scalars(lambda: tensorboard_tags(row) | times, counters.step)
 
     def add_evaluation(self, point: Evaluation) -> None:
         self.folder.append(evaluations.FILE, evaluations.rows_of(point))
         self.remember(point)
         self.forget_fault()
+        self.scalars(lambda: evaluation_tags(point), point.step)
+
+    def scalars(self, make: Callable[[], dict[str, float]], step: int) -> None:
+        """Tell TensorBoard and the trackers."""
+        if not self.pictures and not self.trackers:
+            return
+        values = make()
         if self.pictures:
-            self.folder.scalars(evaluation_tags(point), point.step)
+            self.folder.scalars(values, step)
+        for tracker in self.trackers:
+            tracker.scalars(values, step)
 
     def forget_fault(self) -> None:
         """Remove fault.json: the run went past it, so what it tells was mended."""

@@ -10,7 +10,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -18,11 +18,13 @@ from penfac.algos import ALGORITHMS
 from penfac.algos.base import Algorithm
 from penfac.errors import ConfigError, PenfacError
 from penfac.machine import runs_on_accelerator, usable_cores
-from penfac.runs.config import SearchConfig
+from penfac.runs.config import RunConfig, SearchConfig, differences
 from penfac.runs.folder import create_folder
 from penfac.runs.run import Run
-from penfac.runs.status import LASTING, read_status
+from penfac.runs.status import LASTING
 from penfac.search import space as spaces
+from penfac.search import tpe
+from penfac.search.optuna_study import check_storage
 from penfac.search.rungs import (
     RungResult,
     SearchOutcome,
@@ -32,6 +34,7 @@ from penfac.search.rungs import (
     rung_result,
     rungs,
     search_of,
+    worker_error,
     write_table,
 )
 from penfac.settings.configs import to_values
@@ -41,7 +44,7 @@ from penfac.training.limits import Limits
 from penfac.training.listener import Listener
 from penfac.training.request import Request, resolve, stamp
 from penfac.training.trial import train_run, train_silently, write_configs
-from penfac.workers import LOST, RETRIES, Task, how_it_ended, run_with_retries
+from penfac.workers import Task, run_with_retries
 
 TUNING_SEEDS = (1000, 1001, 1002)  # apart from those that results are reported on
 
@@ -56,34 +59,97 @@ class Search:
     seed: int = 0  # of the draws
     processes: int | None = None  # None: one per core
     fixed: tuple[str, ...] = ()  # not drawn, though the space has them
+    sampler: Literal["random", "tpe"] = "random"
+    storage: str | None = None  # where Optuna keeps the study; None: in the folder
 
 
 def start(
     request: Request, search: Search, limits: Limits, listener: Listener
 ) -> SearchOutcome:
     """Draw the configs and search among them, in a new folder."""
-    check(search, request)
     out = request.out.absolute()  # an environment may change the folder of the process
-    plain = resolve(request)  # reports everything else that can be wrong
-    algo = ALGORITHMS[request.algo]
-    space = space_of(algo, search)
-    base = to_values(plain.settings)
-    drawn = spaces.draw(algo, space, base, search.configs, search.seed)
-    width = len(str(search.configs - 1))
-    arms = {f"c{k:0{width}d}": settings for k, settings in enumerate(drawn)}
-    config = stamp(resolve(dataclasses.replace(request, arms=arms)), limits.command)
-    config = replace(config, search=resolved(search, space))
+    config = config_of(request, search, limits.command)
+    if search.sampler == "tpe":
+        tpe.refuse_device(config, limits)
+        check_storage(search.storage)
     fill = lambda home: write_configs(Run(home, config))  # noqa: E731
     place = (out / "tune", request.algo, request.env, request.name)
     folder = create_folder(*place, fill)
     named = request.out / folder.relative_to(out)
-    return search_rungs(Run(folder, config), named, limits, listener)
+    return go_on(Run(folder, config), named, limits, listener, search.storage)
 
 
-def resolved(search: Search, space: spaces.Space) -> SearchConfig:
-    """The search as config.json holds it."""
+def start_or_resume(
+    request: Request, search: Search, limits: Limits, listener: Listener
+) -> SearchOutcome:
+    """Go on with the search of this name, if there is one; else begin it."""
+    folder = request.out / "tune" / request.algo / str(request.name)
+    if not folder.exists():
+        return start(request, search, limits, listener)
+    run = Run.open(folder)
+    asked = config_of(request, search, limits.command)
+    config = continued(run.config, asked, folder)
+    find_env(run, trust=True)  # the user has named it
+    run = Run(folder.absolute(), config)
+    return go_on(run, folder, limits, listener, search.storage)
+
+
+def continued(begun: RunConfig, asked: RunConfig, folder: Path) -> RunConfig:
+    """The config to go on with: what was begun. TPE may go on to more configs."""
+    if begun.search is None or asked.search is None:
+        raise ConfigError(f"--study {folder.name}: {folder} is a run, not a search")
+    count = asked.search.configs if begun.search.sampler == "tpe" else None
+    fewest = len(begun.arms or ())
+    if count is not None and count < fewest:
+        raise ConfigError(
+            f"--configs {count}: {folder} has {fewest}; must be at least that"
+        )
+    search = replace(begun.search, processes=asked.search.processes)
+    search = search if count is None else replace(search, configs=count)
+    theirs = replace(asked.search, told=search.told)
+    one, other = (
+        replace(x, search=s, arms=None).to_document()
+        for x, s in ((begun, search), (asked, theirs))
+    )
+    for key in ("penfac", "command", "created", "versions", "alive"):
+        one.pop(key, None)
+        other.pop(key, None)
+    found = differences(one, other)
+    if found:
+        raise ConfigError(
+            f"--study {folder.name}: {folder} was begun otherwise ({', '.join(found)}); "
+            "give the same options, or another name"
+        )
+    return replace(begun, search=search)
+
+
+def config_of(request: Request, search: Search, command: str) -> RunConfig:
+    """The run of a search, with all configs, or with the first that TPE begins with."""
+    check(search, request)
+    plain = resolve(request)  # reports everything else that can be wrong
+    algo = ALGORITHMS[request.algo]
+    space, base = space_of(algo, search), to_values(plain.settings)
+    count = search.configs if search.sampler == "random" else 1
+    drawn = spaces.draw(algo, space, base, count, search.seed)
+    names = (tpe.name_of(k, search.configs) for k in range(count))
+    arms = dict(zip(names, drawn, strict=True))
+    config = stamp(resolve(dataclasses.replace(request, arms=arms)), command)
     values: dict[str, Any] = dataclasses.asdict(search) | {"space": space}
-    return SearchConfig(**values)
+    del values["storage"]  # a folder from elsewhere names no file or server to write to
+    return replace(config, search=SearchConfig(**values))
+
+
+def go_on(
+    run: Run,
+    named: Path,
+    limits: Limits,
+    listener: Listener,
+    storage: str | None = None,
+) -> SearchOutcome:
+    """Search in the way that the run's config says."""
+    if search_of(run.config).sampler == "tpe":
+        return tpe.search_tpe(run, named, limits, listener, storage)
+    return search_rungs(run, named, limits, listener)
 
 
 def space_of(algo: Algorithm, search: Search) -> spaces.Space:
@@ -104,6 +170,10 @@ def check(search: Search, request: Request) -> None:
         )
     if search.seed < 0:
         raise ConfigError(f"--draw {search.seed}: must be at least 0")
+    if search.sampler not in ("random", "tpe"):
+        raise ConfigError(f"--sampler {search.sampler}: must be random or tpe")
+    if search.storage is not None and search.sampler != "tpe":
+        raise ConfigError(f"--storage {search.storage}: needs --sampler tpe")
     if search.processes is not None and search.processes < 1:
         raise ConfigError(f"--processes {search.processes}: must be at least 1")
 
@@ -112,7 +182,7 @@ def resume(folder: Path, limits: Limits, listener: Listener) -> SearchOutcome:
     """Go on with a search that was stopped or killed."""
     run = Run(folder.absolute(), replace(Run.open(folder).config, alive=None))
     find_env(run, limits.trust)
-    return search_rungs(run, folder, limits, listener)
+    return go_on(run, folder, limits, listener)
 
 
 def is_search(folder: Path) -> bool:
@@ -173,17 +243,6 @@ def train_arms(
         row = rung_result(run, arm, 0, steps)
         result = "failed" if row.failed else f"{row.score:.1f}"
         listener.noted(f"{arm} at {steps:,} steps: {result} ({k}/{len(tasks)})")
-
-
-def worker_error(run: Run, code: int) -> PenfacError:
-    """The error of a worker that is not its config's fault: it stops the search."""
-    errors = [read_status(learner.path).error for learner in run.learners]
-    plain = f"its process ended with exit code {code}"
-    if code >= LOST:
-        errors, plain = [], f"{how_it_ended(code)}, {RETRIES + 1} times"
-    error = PenfacError(f"{run.path}: {next(filter(None, errors), plain)}")
-    error.exit_code = code if code < 10 else 1
-    return error
 
 
 def share_program(run: Run, limits: Limits) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from penfac.algos import ALGORITHMS
+from penfac.errors import PenfacError
 from penfac.runs.config import RunConfig, SearchConfig
 from penfac.runs.evaluations import is_evaluated_at, score
 from penfac.runs.folder import RunFolder
@@ -19,6 +20,7 @@ from penfac.runs.run import Run
 from penfac.runs.status import read_status
 from penfac.search import space as spaces
 from penfac.settings.configs import to_values
+from penfac.workers import LOST, RETRIES, how_it_ended
 
 
 class RungResult(NamedTuple):
@@ -96,6 +98,17 @@ def rung_result(run: Run, arm: str, rung: int, steps: int) -> RungResult:
         else:
             scores[learner.seed] = score(learner.path, steps)
     return RungResult(arm, rung, steps, scores, False, failed)
+
+
+def worker_error(run: Run, code: int) -> PenfacError:
+    """The error of a worker that is not its config's fault: it stops the search."""
+    errors = [read_status(learner.path).error for learner in run.learners]
+    plain = f"its process ended with exit code {code}"
+    if code >= LOST:
+        errors, plain = [], f"{how_it_ended(code)}, {RETRIES + 1} times"
+    error = PenfacError(f"{run.path}: {next(filter(None, errors), plain)}")
+    error.exit_code = code if code < 10 else 1
+    return error
 
 
 # --- what is left behind -------------------------------------------------------------------

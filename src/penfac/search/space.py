@@ -129,8 +129,13 @@ def draw_one(random: np.random.Generator, values: Any) -> Any:
         return values[int(random.integers(len(values)))]
     kind, (low, high) = next(iter(values.items()))
     if kind == "uniform":
-        return float(f"{random.uniform(low, high):.3g}")
-    return float(f"{math.exp(random.uniform(math.log(low), math.log(high))):.3g}")
+        return as_number(random.uniform(low, high))
+    return as_number(math.exp(random.uniform(math.log(low), math.log(high))))
+
+
+def as_number(value: float) -> float:
+    """Three digits are enough to search with, and can be read."""
+    return float(f"{value:.3g}")
 
 
 def as_toml(settings: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ class Limits:
     at_once: int | None = None  # learners that share a program on a device
     until: int | None = None  # stop at this step of a run that is to be longer
     pictures: bool = True  # curves and TensorBoard
+    track: tuple[str, ...] = ()  # trackers that hear the numbers too
     saved: Callable[[Path], None] | None = None  # called after every checkpoint of all
 
 

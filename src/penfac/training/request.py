@@ -43,6 +43,8 @@ class Request:
 
 def resolve(request: Request) -> RunConfig:
     """Check everything that can be checked without building an environment."""
+    if ":" in request.env:  # its module may register a JAX environment
+        check_id(request.env)
     config = settle(request)
     check_id(request.env)
     return config
@@ -108,17 +110,17 @@ def resolve_arms(request: Request, values: dict[str, Any]) -> dict[str, Any]:
 def runs_on_device(request: Request) -> bool:
     """JAX environments run inside the program, the Roboschool tasks on request, all
     others on the host."""
-    from penfac.envs.builtin import BUILT_IN, is_jax_env
+    from penfac.envs.builtin import BUILT_IN, found, is_jax_env
 
     if request.on == "device" and not is_jax_env(request.env):
         raise ConfigError(
             f"--on device: {request.env} is not a JAX environment; these are "
             f"the Roboschool tasks, {', '.join(BUILT_IN)}"
         )
-    asked = request.on == "device" or request.env in BUILT_IN
+    asked = request.on == "device" or found(request.env) is not None
     if not asked or request.on == "cpu":
         return False
-    known = {"rules"} if request.env not in BUILT_IN else set()
+    known = {"rules"} if found(request.env) is None else set()
     used = {
         "action-bounds": request.options.action_bounds,
         "flatten-obs": request.options.flatten_obs,

@@ -43,6 +43,7 @@ from penfac.training.loop import Loop
 from penfac.training.place import place_of, tell_place
 from penfac.training.request import Request, resolve, stamp
 from penfac.training.restore import restore
+from penfac.training.tracked import tracked
 
 HANDOVER = 60.0  # seconds: the workers of a driver that was killed save and leave
 NO_LOCK = (
@@ -139,7 +140,8 @@ def train_run(
             Recorder(x, learner_config(run.config, x), limits.pictures)
             for x in run.learners
         ]
-        outcome = train_locked(run, limits, listener, recorders, named, fresh)
+        with tracked(run, limits, recorders, listener.noted):
+            outcome = train_locked(run, limits, listener, recorders, named, fresh)
         return dataclasses.replace(outcome, folder=named)
 
 
