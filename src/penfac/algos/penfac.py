@@ -245,9 +245,10 @@ def fit_critic(
             key = jax.random.fold_in(keys, k)
             return passed(step, carry, rows, batch.mask, key, plan.minibatches)
 
-        fitted = jax.lax.fori_loop(0, numbers.critic_steps, one_pass, fit[:3])
-        critic = fitted[0]
-        return CriticFit(*fitted, value(critic, x, plan), value(critic, x_next, plan))
+        now = fit.critic, fit.opt, fit.loss
+        critic, opt, loss = jax.lax.fori_loop(0, numbers.critic_steps, one_pass, now)
+        v, v_next = value(critic, x, plan), value(critic, x_next, plan)
+        return CriticFit(critic, opt, loss, v, v_next)
 
     return jax.lax.fori_loop(0, numbers.fitted_iterations, refit, start)
 
