@@ -170,9 +170,8 @@ def run(seeds: int, quick: bool, say: Say) -> dict[str, Any]:
     figures = Figures(say)
     for env_id, aim in ((HALFCHEETAH.env, 3000.0), (ROBOSCHOOL, 2500.0)):
         us, *others = rivals()
-        ours = steps_per_second(us, env_id)
-        for rival in others:
-            theirs = fastest(rival, env_id)
+        for rival in others:  # each beside ours: the machine may slow down
+            ours, theirs = steps_per_second(us, env_id), fastest(rival, env_id)
             figures.add(
                 f"{env_id}: steps/s while learning / {rival.name}, {ENVS} envs",
                 f"{ours / theirs:.1f} times ({ours:,.0f} / {theirs:,.0f})",
