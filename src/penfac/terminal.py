@@ -69,9 +69,8 @@ def say(text: str) -> None:
 
 
 def greet(text: str) -> None:
-    """Tell whoever waits at a terminal what begins: libraries load for a second or two."""
-    if sys.stdout.isatty():
-        say(text)
+    """Say at once what begins: libraries load for a second or two."""
+    say(text if sys.stdout.isatty() else f"# {text}")
 
 
 def short(number: int) -> str:

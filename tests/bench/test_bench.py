@@ -59,6 +59,33 @@ def test_both_sides_of_a_contest_take_as_many_gradient_steps(algo):
     assert model._n_updates == taken == 100
 
 
+@pytest.mark.slow
+def test_every_rival_is_timed_and_raced():
+    """Each hears of every batch, with a policy that plays; a low aim is reached at the
+    first look, a high one never."""
+    pytest.importorskip("stable_baselines3")
+    from penfac.bench import rivals
+
+    steps = (rivals.WARM + rivals.TIMED) * rivals.BATCH
+    for rival in rivals.rivals():
+        assert rivals.steps_per_second(rival, "Pendulum-v1") > 0
+        for aim, reached in ((-1e4, True), (0.0, False)):
+            judge = rivals.Judge(rivals.Race("Pendulum-v1", {}, 1, 1), aim)
+            judge.next = rivals.BATCH
+            rival.train("Pendulum-v1", 0, steps, judge)
+            assert judge.reached == reached
+            assert judge.steps == (rivals.BATCH if reached else steps)
+            assert -2000 < judge.mean < 0
+            assert judge.seconds > 0
+
+
+def test_times_that_were_not_enough_are_called_so():
+    pytest.importorskip("stable_baselines3")
+    from penfac.bench import rivals
+
+    assert rivals.words([(12.3, True), (45.6, False)]) == "12, over 46"
+
+
 def test_a_made_up_study_is_one_that_can_be_told(tmp_path, monkeypatch):
     monkeypatch.setattr(studies, "TOLD", (2, 3, 5))
     studies.large(tmp_path / "large")

@@ -64,8 +64,21 @@ def dealt(
     most one. N is a multiple of K: see `padded`.
     """
     draws = jax.random.uniform(key, mask.shape)
-    order = jnp.argsort(jnp.where(mask, draws, draws + 1.0))
-    return order.reshape(-1, minibatches).T
+    return ranked(jnp.where(mask, draws, draws + 1.0)).reshape(-1, minibatches).T
+
+
+def ranked(draws: PerStep) -> Int[Array, " N"]:
+    """Return the order of numbers >= 0, equal ones as they stand.
+
+    Each number and its place make one integer of 64 bits: a CPU sorts those ten times as
+    fast as `argsort` does, which compares by a function and carries the places along.
+    """
+    place = jax.lax.iota(jnp.int32, len(draws))
+    number = jax.lax.bitcast_convert_type(draws, jnp.int32)  # in the same order
+    with jax.enable_x64(True):
+        pairs = jnp.stack([place, number], axis=-1)  # the low half first
+        joined = jax.lax.bitcast_convert_type(pairs, jnp.int64)
+        return jax.lax.sort(joined, is_stable=False).astype(jnp.int32)
 
 
 def padded(rows: Any, minibatches: int) -> Any:

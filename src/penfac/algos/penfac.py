@@ -138,13 +138,14 @@ def update(
     x, x_next = normalise(batch.obs, *inputs), normalise(batch.next_obs, *inputs)
     judged = lambda critic: (value(critic, x, plan), value(critic, x_next, plan))  # noqa: E731
 
-    returned = returns_seen(state.returned, batch, *judged(state.critic), numbers)
-    batch = batch._replace(reward=scaled_rewards(returned, batch, numbers))
-    critic, critic_opt, loss = fit_critic(
-        state, x, x_next, batch, critic_key, rates, plan, numbers
+    start = CriticFit(
+        state.critic, state.critic_opt, jnp.zeros(()), *judged(state.critic)
     )
-    v, v_next = judged(critic)
-    advantage = advantages(v, v_next, batch, numbers)
+    returned = returns_seen(state.returned, batch, start.v, start.v_next, numbers)
+    batch = batch._replace(reward=scaled_rewards(returned, batch, numbers))
+    critic = fit_critic(start, x, x_next, batch, critic_key, rates, plan, numbers)
+    v = critic.v
+    advantage = advantages(v, critic.v_next, batch, numbers)
     start = begun(state.actor, state.actor_opt, state.beta, state.batch_stats)
     mu_old = mu(state, batch.obs, plan, numbers)  # D14: `state` played this
     around = Around(state.observed, now.sigma, rates, plan, numbers)
@@ -152,15 +153,15 @@ def update(
     new = State(
         actor=fit.actor,
         actor_opt=fit.opt,
-        critic=critic,
-        critic_opt=critic_opt,
+        critic=critic.critic,
+        critic_opt=critic.opt,
         beta=next_beta(fit, numbers),
         observed=running_update(state.observed, batch.obs, batch.mask),
         batch_stats=fit.batch_stats,
         returned=returned,
     )
     metrics = Metrics(
-        value_loss=loss,
+        value_loss=critic.loss,
         explained_variance=explained_variance(v, v + advantage, batch.mask),
         positive_fraction=jnp.mean(advantage > 0, where=batch.mask),
         advantage_rms=jnp.sqrt(jnp.mean(advantage**2, where=batch.mask)),
@@ -200,8 +201,18 @@ def advantages(
 # --- the critic -----------------------------------------------------------------------
 
 
+class CriticFit(NamedTuple):
+    """Where the critic's fit stands, and its values of the batch."""
+
+    critic: Layers
+    opt: optax.OptState
+    loss: Scalar
+    v: Float[Array, " N"]
+    v_next: Float[Array, " N"]
+
+
 def fit_critic(
-    state: State,
+    start: CriticFit,
     x: Float[Array, "N n"],
     x_next: Float[Array, "N n"],
     batch: Transitions,
@@ -209,7 +220,7 @@ def fit_critic(
     rates: Scalar,
     plan: Plan,
     numbers: Numbers,
-) -> tuple[Layers, optax.OptState, Scalar]:
+) -> CriticFit:
     """Fitted value iteration: fresh targets, some passes of Adam, repeated  (Sec. 3.3)."""
     step_critic = optimiser(rates * numbers.critic_lr, numbers)
     discount = discounts_of(batch, numbers)
@@ -223,11 +234,9 @@ def fit_critic(
         change, opt = step_critic.update(grad, opt)
         return optax.apply_updates(critic, change), opt, loss
 
-    def refit(i, carry):
-        critic = carry[0]
-        v, v_next = value(critic, x, plan), value(critic, x_next, plan)
+    def refit(i, fit):
         target = lambda_returns(
-            batch.reward, discount, batch.last, v, v_next, numbers.lam
+            batch.reward, discount, batch.last, fit.v, fit.v_next, numbers.lam
         )
         rows = (x, target, batch.mask)
         keys = jax.random.fold_in(key, i)
@@ -236,9 +245,11 @@ def fit_critic(
             key = jax.random.fold_in(keys, k)
             return passed(step, carry, rows, batch.mask, key, plan.minibatches)
 
-        return jax.lax.fori_loop(0, numbers.critic_steps, one_pass, carry)
+        now = fit.critic, fit.opt, fit.loss
+        critic, opt, loss = jax.lax.fori_loop(0, numbers.critic_steps, one_pass, now)
+        v, v_next = value(critic, x, plan), value(critic, x_next, plan)
+        return CriticFit(critic, opt, loss, v, v_next)
 
-    start = (state.critic, state.critic_opt, jnp.zeros(()))
     return jax.lax.fori_loop(0, numbers.fitted_iterations, refit, start)
 
 

@@ -132,13 +132,18 @@ def improve(fit: ActorFit, pull: Pull, key: PRNGKeyArray, around: Around) -> Act
     """Adapt beta to how far the actor is, where it adapts within an update; then one
     pass over the batch  (Sec. 5.2)."""
     plan, numbers = around.plan, around.numbers
-    means, _ = forward(fit.actor, fit.batch_stats, pull, around)
-    distance = distance_to(pull, means, around)
-    first = fit.k == 0
-    adapted = adapted_beta(fit.beta, distance, numbers)
-    beta = jnp.where(first | ~numbers.beta_rule.step, fit.beta, adapted)
-    settled = on_target(distance, numbers.d_target, numbers.beta_band)
-    stop = numbers.early_stop & ~first & settled
+
+    def look() -> tuple[Scalar, Bool[Array, ""]]:
+        means, _ = forward(fit.actor, fit.batch_stats, pull, around)
+        distance = distance_to(pull, means, around)
+        adapted = adapted_beta(fit.beta, distance, numbers)
+        beta = jnp.where(numbers.beta_rule.step, adapted, fit.beta)
+        settled = on_target(distance, numbers.d_target, numbers.beta_band)
+        return beta, numbers.early_stop & settled
+
+    # else a tenth of an update would go into distances that nobody asks for
+    asked = (fit.k > 0) & (numbers.beta_rule.step | numbers.early_stop)
+    beta, stop = jax.lax.cond(asked, look, lambda: (fit.beta, jnp.bool_(False)))
     start = (fit.actor, fit.opt, fit.batch_stats)
 
     def step(carry, pull):
@@ -146,8 +151,10 @@ def improve(fit: ActorFit, pull: Pull, key: PRNGKeyArray, around: Around) -> Act
         return step_actor(actor, opt, stats, pull, beta, around)
 
     actor, opt, stats = passed(step, start, pull, pull.mask, key, plan.minibatches)
-    stepped = ActorFit(fit.k + 1, stop, actor, opt, beta, distance, stats)
-    kept = fit._replace(stopped=stop, beta=beta, distance=distance)
+    stepped = fit._replace(
+        k=fit.k + 1, actor=actor, opt=opt, beta=beta, batch_stats=stats
+    )
+    kept = fit._replace(stopped=stop, beta=beta)
     return jax.tree.map(lambda old, new: jnp.where(stop, old, new), kept, stepped)
 
 

@@ -1,17 +1,16 @@
-"""`penfac bench cpu`: speed and memory on this machine, against a peer and bare loops.
+"""`penfac bench cpu`: speed and memory on this machine, against bare loops.
 
 Absolute rates differ between machines and days. So every figure is a ratio of two
 measurements, one after the other in the same run.
 """
 
-import importlib.util
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,15 +26,13 @@ from penfac.bench.figures import Figures, Say
 from penfac.engines.base import Counters, Job, moment
 from penfac.engines.host import HostEngine
 from penfac.envs.options import EnvOptions
-from penfac.rollout.padding import pad
 from penfac.settings.penfac import Config
 from penfac.types import EnvSpec, Transitions
 
 ENV = "HalfCheetah-v5"
-RETURN_TO_REACH = 3000.0
 
 
-def run(seeds: int, quick: bool, say: Say) -> dict[str, Any]:
+def run(quick: bool, say: Say) -> dict[str, Any]:
     figures = Figures(say)
 
     figures.add("penfac --help", f"{help_seconds():.2f} s", "under 0.5 s")
@@ -44,45 +41,25 @@ def run(seeds: int, quick: bool, say: Say) -> dict[str, Any]:
         f"{first_update_seconds():.1f} s",
         "within 15 s",
     )
-    ratio, rows = update_against_bare()
+    ratio, rows, step = update_against_bare()
     figures.add(
         "update / the same Adam steps in a bare loop", f"{ratio:.2f}", "at most 1.3"
     )
     figures.add(
+        "update / its Adam steps, minibatches of 64", f"{step:.3f} ms", "0.06 ms"
+    )
+    figures.add(
         "cost of an update, 8 times the batch", f"{rows:.1f} times", "linear: 8"
     )
-    ours = collecting_shares(say)
     figures.add(
         "wall time that is neither env.step nor the update",
-        f"{100 * ours['other']:.0f} %",
+        f"{100 * collecting_share(say):.0f} %",
         "at most 20 %",
     )
     growth = memory_growth()
     figures.add(
         "memory over 1 000 updates after the first 100", f"{growth:+.1f} MB", "flat"
     )
-    if quick:
-        return {"figures": figures}
-    if importlib.util.find_spec("stable_baselines3") is None:
-        figures.add(
-            "against Stable-Baselines3", 'needs pip install "penfac[peers]"', "-"
-        )
-        return {"figures": figures}
-    from penfac.bench import peer
-
-    one, eight = peer.steps_per_second(1), peer.steps_per_second(8)
-    rate = ours["rate"]
-    figures.add(
-        "steps/s, SB3 PPO with 1 env",
-        f"{rate / one:.1f} times ({one:.0f}/s)",
-        "5 times",
-    )
-    figures.add(
-        "steps/s, SB3 PPO with 8 envs",
-        f"{rate / eight:.1f} times ({eight:.0f}/s)",
-        "3 times",
-    )
-    race(seeds, figures)
     return {"figures": figures}
 
 
@@ -120,32 +97,34 @@ def random_batch(steps: int, n: int, m: int) -> Transitions:
     return Transitions(~none, *columns, normal(steps), none, last, last)  # type: ignore[arg-type]
 
 
-def update_against_bare() -> tuple[float, float]:
-    """Compare our update of 3 400 real steps with the same Adam steps alone; measure
-    how the cost grows from 2 000 to 16 000 steps."""
+def update_against_bare() -> tuple[float, float, float]:
+    """Compare our update of 2 048 steps with the same Adam steps alone; measure how the
+    cost grows to 16 384 steps, and milliseconds per Adam step of smaller minibatches."""
     spec = EnvSpec(ENV, 17, -np.ones(6), np.ones(6), 1000)
     cfg, algo = Config(), ALGORITHMS["penfac"]
-    plan, numbers = algo.plan(cfg, spec), algo.numbers(cfg)
-    state = algo.init(jax.random.key(0), plan, numbers)
-    now = moment(0, 0, 0, np.float32(0), np.float32(cfg.sigma))
     update = jax.jit(algo.update, static_argnums=2)
+    now = moment(0, 0, 0, np.float32(0), np.float32(cfg.sigma))
+    state = algo.init(jax.random.key(0), algo.plan(cfg, spec), algo.numbers(cfg))
 
-    def ours(steps: int) -> float:
-        batch = pad(random_batch(steps, 17, 6))
+    def ours(steps: int, cfg: Config = cfg) -> float:
+        plan, numbers = algo.plan(cfg, spec), algo.numbers(cfg)
+        batch = random_batch(steps, 17, 6)
         return best_of(lambda: update(state, batch, plan, numbers, now))
 
-    real = 3400  # its bucket is 3584
-    bare = jax.jit(lambda s, b: bare_adam_steps(s, b, cfg))
-    batch = random_batch(real, 17, 6)
-    reference = best_of(lambda: bare(state, batch))
-    return ours(real) / reference, ours(16384) / ours(2048)
+    bare = jax.jit(lambda s, b, order: bare_adam_steps(s, b, order, cfg))
+    batch = random_batch(2048, 17, 6)
+    order = np.random.default_rng(0).permutation(2048).reshape(cfg.minibatches, -1)
+    reference, real = best_of(lambda: bare(state, batch, order)), ours(2048)
+    small = replace(cfg, minibatches=32)
+    steps = 32 * (cfg.actor_steps + cfg.fitted_iterations * cfg.critic_steps)
+    return real / reference, ours(16384) / real, 1e3 * ours(2048, small) / steps
 
 
-def bare_adam_steps(state: Any, batch: Transitions, cfg: Config) -> Any:
-    """Take the same number of Adam steps, with the same networks and states."""
+def bare_adam_steps(state: Any, batch: Transitions, order: Any, cfg: Config) -> Any:
+    """Take the same number of Adam steps, with the same networks and states, on
+    minibatches that are always the same."""
     actor_adam, critic_adam = optax.adam(cfg.actor_lr), optax.adam(cfg.critic_lr)
-    rows = (batch.obs, batch.action, batch.reward)
-    size = len(batch.reward) // cfg.minibatches
+    rows = [x[order] for x in (batch.obs, batch.action, batch.reward)]
 
     def critic_step(carry, part):
         (critic, opt), (x, _, g) = carry, part
@@ -159,11 +138,8 @@ def bare_adam_steps(state: Any, batch: Transitions, cfg: Config) -> Any:
         change, opt = actor_adam.update(grad(layers), opt)
         return (optax.apply_updates(layers, change), opt), None
 
-    def passed(step, k, carry):
-        order = jax.random.permutation(jax.random.key(k), len(batch.reward))
-        order = order[: size * cfg.minibatches].reshape(cfg.minibatches, size)
-        take = lambda carry, part: step(carry, jax.tree.map(lambda r: r[part], rows))  # noqa: E731
-        return jax.lax.scan(take, carry, order)[0]
+    def passed(step, _, carry):
+        return jax.lax.scan(step, carry, rows)[0]
 
     critic, layers = state.critic, state.actor.layers
     passes = cfg.fitted_iterations * cfg.critic_steps
@@ -188,8 +164,8 @@ def best_of(call: Callable[[], Any], times: int = 5) -> float:
 # --- collecting and learning -------------------------------------------------------------
 
 
-def collecting_shares(say: Say) -> dict[str, float]:
-    """Train on HalfCheetah for a while; return the shares of time and the speed."""
+def collecting_share(say: Say) -> float:
+    """Train on HalfCheetah for a while; return the share of time that is all our own."""
     job = Job(ALGORITHMS["penfac"], Config(), ENV, EnvOptions(), steps=10**6)
     engine = HostEngine(job, [0])
     counters = Counters()
@@ -207,7 +183,7 @@ def collecting_shares(say: Say) -> dict[str, float]:
     wall = time.perf_counter() - started
     engine.close()
     say(f"  {steps} steps in {wall:.1f} s: env.step {env:.1f} s, update {update:.1f} s")
-    return {"other": 1 - (env + update) / wall, "rate": steps / wall}
+    return 1 - (env + update) / wall
 
 
 def memory_growth() -> float:
@@ -240,55 +216,3 @@ def resident_megabytes() -> float:
     if status.exists():
         return int(status.read_text().split()[1]) * resource.getpagesize() / 1e6
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-# --- the race ----------------------------------------------------------------------------
-
-
-def race(seeds: int, figures: Figures) -> None:
-    """Measure seconds of training to a return without noise, without evaluation
-    time."""
-    from penfac.bench import peer
-
-    ours = [seconds_to_return(seed, figures.say) for seed in range(seeds)]
-    theirs = peer.seconds_to_return(RETURN_TO_REACH, seeds, figures.say)
-    # a seed that did not reach it counts with the time it spent: a lower bound
-    ratio = statistics.fmean(t for t, _ in theirs) / statistics.fmean(
-        t for t, _ in ours
-    )
-    figures.add(
-        f"seconds to {RETURN_TO_REACH:.0f} on {ENV}, SB3 PPO / penfac",
-        f"{ratio:.1f} times ({words(theirs)} s / {words(ours)} s)",
-        "4 times",
-    )
-
-
-def words(times: list[tuple[float, bool]]) -> str:
-    return ", ".join(f"{t:.0f}" if reached else f"over {t:.0f}" for t, reached in times)
-
-
-def seconds_to_return(seed: int, say: Say) -> tuple[float, bool]:
-    """Seconds to the return; compilation counts, since a user waits for it too."""
-    job = Job(ALGORITHMS["penfac"], Config(), ENV, EnvOptions(), steps=2_000_000)
-    started = time.perf_counter()
-    engine, counters, judging = HostEngine(job, [seed]), Counters(), 0.0
-    while True:
-        [(_, progress)] = list(engine.advance([(0, counters)]))
-        assert not isinstance(progress, Exception)  # noqa: S101
-        counters.update += 1
-        counters.step += progress.steps
-        counters.episode = progress.next_episode
-        if counters.update % 4:
-            continue
-        before = time.perf_counter()
-        [(_, played)] = list(engine.evaluate([(0, counters)], 5, True))
-        assert not isinstance(played, Exception)  # noqa: S101
-        mean = statistics.fmean(played["mean"][0])
-        judging += time.perf_counter() - before
-        seconds = time.perf_counter() - started - judging
-        if mean >= RETURN_TO_REACH or counters.step >= 2_000_000:
-            say(
-                f"  penfac seed {seed}: {mean:.0f} at {counters.step} steps, {seconds:.0f} s"
-            )
-            engine.close()
-            return seconds, mean >= RETURN_TO_REACH

@@ -15,16 +15,13 @@ import gymnasium
 import numpy as np
 
 import penfac.envs  # noqa: F401  registers the ids
-from penfac.algos import ALGORITHMS
 from penfac.bench.figures import Figures, Say
-from penfac.engines.base import Counters, Job
-from penfac.engines.host import HostEngine
-from penfac.envs.options import EnvOptions
+from penfac.bench.mine import LONG, add_parts, parts_of, train_for
 from penfac.envs.roboschool.cpu import CpuEngine, WorldStates
 from penfac.envs.roboschool.drag import drag
 from penfac.envs.roboschool.task import make_task
 from penfac.machine import usable_cores
-from penfac.settings.penfac import Config
+from penfac.training.request import Request
 
 ROBOTS = ("Hopper", "HalfCheetah", "Humanoid")
 MANY, FEW = 64, 5
@@ -36,14 +33,11 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
 
     threads = len(usable_cores())
     port = importlib.util.find_spec("pybullet_envs_gymnasium") is not None
-    bare_cheetah = 0.0
     for robot in ROBOTS:
         engine = CpuEngine(make_task(robot))
         many, few = record(engine, MANY), record(engine, FEW)
         bare, ours = rates(engine, many)
         _, small = rates(engine, few)
-        if robot == "HalfCheetah":
-            bare_cheetah = bare
         figures.add(
             f"{robot}: {MANY} worlds, {threads} threads / bare mujoco.rollout",
             f"{100 * ours / bare:.0f} % ({ours:,.0f}/s of {bare:,.0f}/s)",
@@ -66,13 +60,7 @@ def run(quick: bool, say: Say) -> dict[str, Any]:
         figures.add(
             "against PyBullet's port", 'needs pip install "penfac[pybullet]"', "-"
         )
-    rate, collecting = training_rate(say)
-    figures.add(
-        "training PeNFAC, 8 seeds in lock-step, RoboschoolHalfCheetah-v2",
-        f"{rate:,.0f} steps/s, {100 * rate / bare_cheetah:.0f} % of the bare engine "
-        f"(collecting alone {100 * collecting / bare_cheetah:.0f} %)",
-        "-",
-    )
+    training(4.0 if quick else 15.0, threads, figures)
     return {"figures": figures}
 
 
@@ -150,22 +138,25 @@ def pybullet_process(robot: str, seconds: float = 8.0) -> float:
     return steps / (time.perf_counter() - started)
 
 
-def training_rate(say: Say, seeds: int = 8, updates: int = 6) -> tuple[float, float]:
-    """Return steps per second of all seeds, with learning, and for collecting alone."""
-    env_id = "RoboschoolHalfCheetah-v2"
-    job = Job(ALGORITHMS["penfac"], Config(), env_id, EnvOptions(), steps=10**6)
-    engine = HostEngine(job, list(range(seeds)))
-    counters = [Counters() for _ in range(seeds)]
-    steps, collecting, started = 0, 0.0, 0.0
-    for update in range(updates + 4):
-        if update == 4:  # the first updates compile
-            steps, collecting, started = 0, 0.0, time.perf_counter()
-        for i, progress in engine.advance(list(enumerate(counters))):
-            assert not isinstance(progress, Exception)  # noqa: S101
-            counters[i].episode = progress.next_episode
-            steps += progress.steps
-            collecting += progress.seconds["collect"]
-    seconds = time.perf_counter() - started
+def training(seconds: float, threads: int, figures: Figures) -> None:
+    """Train a learner with 64 worlds, as `penfac train` does, between two measurements of
+    the bare engine; add its share and its parts."""
+    settings = {"worlds": MANY, "steps_per_world": 2048 // MANY}
+    request = Request(
+        "RoboschoolHalfCheetah-v2", settings=settings, steps=LONG, eval_every=LONG,
+        eval_episodes=1, on="cpu",
+    )  # fmt: skip
+    engine = CpuEngine(make_task("HalfCheetah"))
+    recorded = record(engine, MANY)
+    before, _ = rates(engine, recorded)
+    rows, _ = train_for(seconds, request, None, figures.say)
+    after, _ = rates(engine, recorded)
     engine.close()
-    say(f"  {steps} steps in {seconds:.1f} s, {collecting:.1f} s of it collecting")
-    return steps / seconds, steps / collecting
+    (rate, parts), bare = parts_of(rows), (before + after) / 2
+    figures.add(
+        f"HalfCheetah: training PeNFAC, {MANY} worlds, {threads} threads / bare "
+        "mujoco.rollout",
+        f"{100 * rate / bare:.0f} % ({rate:,.0f}/s of {bare:,.0f}/s)",
+        "at least 40 %",
+    )
+    add_parts(figures, parts)

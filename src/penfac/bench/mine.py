@@ -34,32 +34,41 @@ def run(
 ) -> dict[str, Any]:
     """Measure the parts of training, and its share of the environments alone."""
     figures, seconds = Figures(say), 5.0 if quick else 20.0
-    rows, worlds = train_for(seconds, env, algo, env_workers, say)
-    first, last = rows[FIRST - 1], rows[-1]
-    whole = last["elapsed_s"] - first["elapsed_s"]
-    rate = (last["step"] - first["step"]) / whole
-    totals = {k: sum(row[k] for row in rows[FIRST:]) for k in rows[0]}
-    parts = {
-        "env.step": totals["env_s"],
-        "acting": totals["collect_s"] - totals["env_s"],
-        "learning": totals["update_s"],
-    }
-    parts["recording and the rest"] = whole - sum(parts.values())
+    request = Request(env, algo, steps=LONG, eval_every=LONG, eval_episodes=1, on="cpu")
+    rows, worlds = train_for(seconds, request, env_workers, say)
+    rate, parts = parts_of(rows)
     alone = rate_alone(seconds / 4, env, worlds, env_workers)
     figures.add("training", f"{rate:,.0f} steps/s")
-    for name, spent in parts.items():
-        figures.add(f"... of it {name}", f"{100 * spent / whole:.0f} %")
+    add_parts(figures, parts)
     figures.add(f"{worlds} worlds alone", f"{alone:,.0f} steps/s")
     share = f"{100 * rate / alone:.0f} %"
     figures.add("training / worlds alone", share, "40 % or more, with 64 worlds")
     return {"figures": figures, "env": env, "algo": algo, "steps_per_second": rate}
 
 
+def parts_of(rows: list[dict[str, float]]) -> tuple[float, dict[str, float]]:
+    """Steps per second of a run, and the share of its time that each part takes."""
+    first, last = rows[FIRST - 1], rows[-1]
+    whole = last["elapsed_s"] - first["elapsed_s"]
+    spent = {k: sum(row[k] for row in rows[FIRST:]) for k in rows[0]}
+    shares = {
+        "env.step": spent["env_s"] / whole,
+        "acting": (spent["collect_s"] - spent["env_s"]) / whole,
+        "learning": spent["update_s"] / whole,
+    }
+    shares["recording and the rest"] = 1 - sum(shares.values())
+    return (last["step"] - first["step"]) / whole, shares
+
+
+def add_parts(figures: Figures, shares: dict[str, float]) -> None:
+    for name, share in shares.items():
+        figures.add(f"... of it {name}", f"{100 * share:.0f} %")
+
+
 def train_for(
-    seconds: float, env: str, algo: str, env_workers: int | None, say: Say
+    seconds: float, request: Request, env_workers: int | None, say: Say
 ) -> tuple[list[dict[str, float]], int]:
     """The times of each update of a run of so many seconds, and its number of worlds."""
-    request = Request(env, algo, steps=LONG, eval_every=LONG, eval_episodes=1, on="cpu")
     with tempfile.TemporaryDirectory() as out:
         run_folder, table = Path(), []
         while len(table) < FIRST + 3:
@@ -69,7 +78,7 @@ def train_for(
             table = read_csv(run_folder / "timing.csv")
             seconds *= 2  # the first updates may take that long
         settings = read_config(run_folder).settings
-    how = ALGORITHMS[algo].collecting(settings)
+    how = ALGORITHMS[request.algo].collecting(settings)
     rows = [{name: float(value) for name, value in row.items()} for row in table]
     return rows, how.episodes or how.worlds
 

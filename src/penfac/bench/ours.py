@@ -1,13 +1,22 @@
-"""Our side of a contest: a learner with the settings that both sides share."""
+"""Our side of a contest: a learner with the settings that both sides share, or ours."""
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from penfac.algos import ALGORITHMS
 from penfac.bench.contest import Race, mean_return, settings
 from penfac.engines.base import Counters, Job
 from penfac.engines.host import HostEngine
+from penfac.envs.calls import Watch
+from penfac.envs.hiring import crew_for
 from penfac.envs.options import EnvOptions
+from penfac.settings.penfac import Config
 from penfac.training.loop import count_update
+
+Act = Callable[[np.ndarray], np.ndarray]
+Told = Callable[[int, Act], bool]  # hears steps and policy, says whether to stop
 
 
 def our_engine(
@@ -38,3 +47,16 @@ def our_score(algo: str, race: Race, seed: int) -> float:
     policy = engine.policy(0)
     engine.close()
     return mean_return(policy, race)
+
+
+def train_tuned(env_id: str, seed: int, steps: int, told: Told) -> None:
+    """Train PeNFAC as `penfac train` does, with a crew of processes where it pays."""
+    cfg, options, watch = Config(), EnvOptions(), Watch()
+    with crew_for(env_id, options, cfg.worlds, None, watch, lambda _: None) as crew:
+        job = Job(ALGORITHMS["penfac"], cfg, env_id, options, steps, crew=crew)
+        engine, counters = HostEngine(job, [seed]), Counters()
+        while counters.step < steps:
+            advance(engine, counters, 1)
+            if told(counters.step, engine.policy(0)):
+                break
+        engine.close()

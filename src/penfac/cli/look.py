@@ -1,6 +1,6 @@
 """Commands that look: at a policy, at learning curves, at speed."""
 
-import importlib
+import importlib.util
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,8 +19,8 @@ from penfac.cli.options import (
 from penfac.errors import ConfigError
 
 BENCHES = (
-    "cpu", "mine", "engines", "peers", "parity", "device", "programs", "studies",
-    "policy",
+    "cpu", "mine", "engines", "rivals", "peers", "parity", "device", "programs",
+    "studies", "policy",
 )  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def bench(
         str, argument("WHAT", f"{', '.join(BENCHES[:-1])} or {BENCHES[-1]}.")
     ] = "cpu",
     seeds: Annotated[
-        int | None, option("N", "Number of seeds.  [default: cpu 3, parity 30]")
+        int | None, option("N", "Number of seeds.  [default: rivals 3, parity 30]")
     ] = None,
     env: Annotated[str | None, option("ID", "Task to measure (mine).")] = None,
     algo: Annotated[str, option("NAME", "Algorithm that learns it (mine).")] = "penfac",
@@ -205,9 +205,13 @@ def bench_options(what: str, seeds: int | None, picture: Path | None) -> dict[st
         from penfac.envs.builtin import need_mjx
 
         need_mjx(f"bench {what}")
+    if what == "rivals" and importlib.util.find_spec("stable_baselines3") is None:
+        raise ConfigError(
+            "bench rivals: Stable-Baselines3 is missing; pip install penfac[peers]"
+        )
     if picture is not None and what != "programs":
         raise ConfigError(f"--picture {picture}: works with `bench programs` only")
     if what == "parity" and seeds is not None and seeds < 2:
         raise ConfigError(f"--seeds {seeds}: must be at least 2, for an interval")
-    usual = {"cpu": 3, "parity": 30}
+    usual = {"rivals": 3, "parity": 30}
     return {"seeds": seeds or usual[what]} if what in usual else {}

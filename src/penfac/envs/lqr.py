@@ -9,7 +9,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
 from penfac.envs.base import JaxEnv, Outcome
 from penfac.types import EnvSpec
@@ -38,6 +37,8 @@ HORIZON = 50
 
 def optimum(lqr: LQR) -> tuple[np.ndarray, np.ndarray]:
     """(K*, P*): a = -K* s is optimal, V*(s) = -s'P*s."""
+    from scipy.linalg import solve_discrete_are  # every run would wait for its import
+
     root = np.sqrt(lqr.gamma)
     p = solve_discrete_are(root * lqr.a, root * lqr.b, lqr.q, lqr.r)
     m = lqr.r + lqr.gamma * lqr.b.T @ p @ lqr.b
@@ -46,6 +47,8 @@ def optimum(lqr: LQR) -> tuple[np.ndarray, np.ndarray]:
 
 def value(lqr: LQR, gain: np.ndarray, sigma: float) -> tuple[np.ndarray, float]:
     """(P, c): V(s) = -s'Ps - c of a = -gain s + N(0, sigma^2 I), in the action's units."""
+    from scipy.linalg import solve_discrete_lyapunov
+
     closed = lqr.a - lqr.b @ gain
     cost = lqr.q + gain.T @ lqr.r @ gain
     p = solve_discrete_lyapunov(np.sqrt(lqr.gamma) * closed.T, cost)

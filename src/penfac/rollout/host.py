@@ -60,7 +60,8 @@ class HostWorlds:
         self.drift = np.zeros((count, m))
         self.noise: list[np.random.Generator | None] = [None] * count
         self.blocks = np.zeros((count, NOISE_BLOCK, m))
-        self.played: list[list[np.ndarray]] = [[] for _ in range(count)]
+        # the actions of episodes that continue in the next batch, [W, at least length, m]
+        self.played = np.zeros((count, NOISE_BLOCK, m), np.float32)
         self.restarts, self.faults = restarts, 0
 
     # --- whole episodes, as in the paper ---------------------------------------------
@@ -120,9 +121,8 @@ class HostWorlds:
 
     def snapshot(self) -> RunningWorlds:
         """The worlds between two batches, for a checkpoint."""
-        played = [np.asarray(p, np.float32) for p in self.played]
-        m = self.blocks.shape[-1]
-        actions = np.concatenate([p.reshape(-1, m) for p in played])
+        played = zip(self.played, self.length, strict=True)
+        actions = np.concatenate([actions[:length] for actions, length in played])
         return RunningWorlds(
             self.episode.copy(), self.length.copy(), actions, self.obs.copy(),
             self.drift.copy(),
@@ -155,7 +155,7 @@ class HostWorlds:
             raise fault
         self.returned[w] += stepped.reward[0]
         self.obs[w] = stepped.obs[0]
-        self.played[w].append(action)
+        self._remember(np.array([w]), action)
         if self.length[w] % NOISE_BLOCK == 0:
             self._draw(w)
         self.length[w] += 1
@@ -166,7 +166,6 @@ class HostWorlds:
         self.episode[w], self.length[w], self.returned[w] = episode, 0, 0.0
         self.drift[w] = 0.0
         self.noise[w] = generator(self.seed, Stream.NOISE, episode)
-        self.played[w] = []
         seed = env_seed(self.seed, Stream.TRAIN_RESET, episode)
         while True:
             try:
@@ -180,6 +179,14 @@ class HostWorlds:
         noise = self.noise[w]
         assert noise is not None  # noqa: S101  set by _start
         noise.random(out=self.blocks[w])
+
+    def _remember(self, rows: np.ndarray, action: np.ndarray) -> None:
+        """Keep the next actions of these worlds."""
+        length = self.length[rows]
+        if length.max() == self.played.shape[1]:
+            more = np.zeros_like(self.played)
+            self.played = np.concatenate([self.played, more], axis=1)
+        self.played[rows, length] = action
 
     def _step(
         self, living: np.ndarray, act: Explorer, log: StepLog, remember: bool = False
@@ -207,12 +214,11 @@ class HostWorlds:
             )
         )  # fmt: skip
         log.add_terms(stepped.terms)
+        if remember:
+            self._remember(living, action)
         self.obs[at] = next_obs
         self.length[at] += 1
         self.returned[at] += reward
-        if remember:
-            for i, w in enumerate(living):
-                self.played[w].append(action[i])
         over = terminated | truncated
         if not (failed or over.any()):
             return []
