@@ -1,6 +1,6 @@
 """Commands that look: at a policy, at learning curves, at speed."""
 
-import importlib
+import importlib.util
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,8 +19,8 @@ from penfac.cli.options import (
 from penfac.errors import ConfigError
 
 BENCHES = (
-    "cpu", "mine", "engines", "peers", "parity", "device", "programs", "studies",
-    "policy",
+    "cpu", "mine", "engines", "peers", "parity", "lockstep", "device", "programs",
+    "studies", "policy",
 )  # fmt: skip
 
 
@@ -205,6 +205,8 @@ def bench_options(what: str, seeds: int | None, picture: Path | None) -> dict[st
         from penfac.envs.builtin import need_mjx
 
         need_mjx(f"bench {what}")
+    if what == "lockstep" and importlib.util.find_spec("stable_baselines3") is None:
+        raise ConfigError('bench lockstep: needs pip install "penfac[peers]"')
     if picture is not None and what != "programs":
         raise ConfigError(f"--picture {picture}: works with `bench programs` only")
     if what == "parity" and seeds is not None and seeds < 2:
