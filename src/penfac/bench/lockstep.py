@@ -86,10 +86,10 @@ def their_networks(model: TD3, like: Learner) -> tuple[Networks, Networks]:
     return online, target
 
 
-def give_actor(model: TD3, layers: Layers) -> None:
-    """Copy our actor into theirs."""
+def give_layers(module: torch.nn.Module, layers: Layers) -> None:
+    """Copy a network of ours into theirs."""
     with torch.no_grad():
-        for (w, b), linear in zip(layers, linears(model.actor), strict=True):
+        for (w, b), linear in zip(layers, linears(module), strict=True):
             linear.weight.copy_(torch.as_tensor(np.array(w)).T)
             linear.bias.copy_(torch.as_tensor(np.array(b)))
 
@@ -124,12 +124,20 @@ def our_steps(model: TD3, algo: str, race: Race) -> Ours:
     return Ours(learner, jax.jit(partial(jax.lax.scan, step)))
 
 
-def their_draws(model: TD3, count: int, size: int) -> tuple[Sampled, np.ndarray]:
-    """The rows and the noise of their next `count` gradient steps, as they draw them."""
+def their_draws(
+    model: TD3, count: int, size: int, other: np.random.Generator | None = None
+) -> tuple[Sampled, np.ndarray]:
+    """The rows and the noise of their next `count` gradient steps, as they draw them, or
+    by another generator."""
+    buffer: Any = model.replay_buffer
     rows, normals = [], []
     for _ in range(count):
-        data: Any = model.replay_buffer.sample(size)  # type: ignore[union-attr]
-        normals.append(data.actions.clone().data.normal_(0, 1).numpy())
+        if other is None:
+            data = buffer.sample(size)
+            normals.append(data.actions.clone().data.normal_(0, 1).numpy())
+        else:
+            data = buffer._get_samples(other.integers(0, buffer.size(), size))
+            normals.append(other.normal(size=data.actions.shape).astype("f"))
         goes_on = 1 - data.dones.numpy()[:, 0]  # their buffer leaves time limits out
         rows.append(
             Sampled(
@@ -141,16 +149,19 @@ def their_draws(model: TD3, count: int, size: int) -> tuple[Sampled, np.ndarray]
     return Sampled(*map(np.stack, zip(*rows, strict=True))), np.stack(normals)
 
 
-def borrow(model: TD3, algo: str, race: Race) -> TD3:
-    """Let their model learn by our gradient steps; all the rest stays theirs."""
+def borrow(
+    model: TD3, algo: str, race: Race, other: np.random.Generator | None = None
+) -> TD3:
+    """Let their model learn by our gradient steps; all the rest stays theirs, its draws
+    too unless another generator makes them."""
     ours = our_steps(model, algo, race)
     learner = ours.learner
 
     def train(gradient_steps: int, batch_size: int = 100) -> None:
         nonlocal learner
-        drawn = their_draws(model, gradient_steps, batch_size)
+        drawn = their_draws(model, gradient_steps, batch_size, other)
         learner, _ = ours.steps(learner, drawn)
-        give_actor(model, learner.online.actor.layers)
+        give_layers(model.actor, learner.online.actor.layers)
         model._n_updates += gradient_steps
 
     model.train = train  # type: ignore[method-assign]
