@@ -130,7 +130,8 @@ def their_draws(
     """The rows and the noise of their next `count` gradient steps, as they draw them, or
     by another generator."""
     buffer: Any = model.replay_buffer
-    rows, normals = [], []
+    rows: list[Any] = []
+    normals = []
     for _ in range(count):
         if other is None:
             data = buffer.sample(size)
@@ -139,14 +140,13 @@ def their_draws(
             data = buffer._get_samples(other.integers(0, buffer.size(), size))
             normals.append(other.normal(size=data.actions.shape).astype("f"))
         goes_on = 1 - data.dones.numpy()[:, 0]  # their buffer leaves time limits out
-        rows.append(
-            Sampled(
-                data.observations.float().numpy(), data.actions.numpy(),
-                data.rewards.numpy()[:, 0], np.float32(model.gamma) * goes_on,
-                data.next_observations.float().numpy(),
-            )
-        )  # fmt: skip
-    return Sampled(*map(np.stack, zip(*rows, strict=True))), np.stack(normals)
+        rows.append((
+            data.observations.float().numpy(), data.actions.numpy(),
+            data.rewards.numpy()[:, 0], np.float32(model.gamma) * goes_on,
+            data.next_observations.float().numpy(),
+        ))  # fmt: skip
+    columns: Any = map(np.stack, zip(*rows, strict=True))
+    return Sampled(*columns), np.stack(normals)
 
 
 def borrow(
