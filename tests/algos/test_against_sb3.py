@@ -365,10 +365,11 @@ def test_the_target_and_the_actors_gradient(kind, spec, batch):
     off = ddpg_learner.running_inputs(
         observed, numbers.normalise_critic.running, numbers.obs_clip
     )
+    normal = jax.random.normal(key, (B, M))
     ours = ddpg_learner.critic_target(
-        learner.target, rows, observed, off, key, plan, numbers
+        learner.target, rows, observed, off, normal, plan, numbers
     )
-    noise = tensor(cfg.target_noise * np.asarray(jax.random.normal(key, (B, M))))
+    noise = tensor(cfg.target_noise * np.asarray(normal))
     with th.no_grad():
         action = model.actor_target(data.next_observations) + noise.clamp(-0.5, 0.5)
         q = model.critic_target(data.next_observations, action.clamp(-1, 1))

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from penfac.bench import mine, programs, studies
@@ -84,6 +85,27 @@ def test_times_that_were_not_enough_are_called_so():
     from penfac.bench import rivals
 
     assert rivals.words([(12.3, True), (45.6, False)]) == "12, over 46"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["ddpg", "td3"])
+def test_both_sides_of_a_contest_begin_with_uniform_actions(algo):
+    """No noise on them: clipped, it would put some of them on the bounds."""
+    pytest.importorskip("stable_baselines3")
+    from penfac.bench import contest, ours, peer
+
+    race = contest.PENDULUM
+    starts = contest.settings(algo, race)["random_steps"]
+    model = peer.same_replayed(algo, race, 0)
+    model.learn(starts + 50)
+    engine, counters = ours.our_engine(algo, race, 0, starts + 50)
+    ours.advance(engine, counters, starts + 50)
+    played = np.asarray(engine.learners[0].state.replay.rows.action)[: starts - 1]
+    engine.close()
+    for actions in (model.replay_buffer.actions[: starts - 1], played):
+        assert np.abs(actions).max() < 1
+        assert abs(actions.std() - 3**-0.5) < 0.03
+    assert model.action_noise.silent == 0
 
 
 def test_a_made_up_study_is_one_that_can_be_told(tmp_path, monkeypatch):

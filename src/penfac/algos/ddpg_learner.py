@@ -123,15 +123,29 @@ def learn(
     plan: Plan,
     numbers: Numbers,
 ) -> tuple[Learner, Float[Array, "4"]]:
-    """One gradient step of the critics and, when it is due, of the actor; the critics'
-    loss, the mean of Q, the actor's loss, and whether it was due."""
+    """One gradient step on a fresh sample."""
     sample_key, smooth_key = jax.random.split(key)
     rows = minibatch(replay, sample_key, plan, numbers)
+    normal = jax.random.normal(smooth_key, rows.action.shape)
+    return learn_from(learner, rows, normal, observed, plan, numbers)
+
+
+def learn_from(
+    learner: Learner,
+    rows: Sampled,
+    normal: Float[Array, "B m"],
+    observed: Running,
+    plan: Plan,
+    numbers: Numbers,
+) -> tuple[Learner, Float[Array, "4"]]:
+    """One gradient step of the critics and, when it is due, of the actor; the critics'
+    loss, the mean of Q, the actor's loss, and whether it was due. `normal` is N(0, 1),
+    which smooths the target."""
     inputs = running_inputs(
         observed, numbers.normalise_critic.running, numbers.obs_clip
     )
     target = critic_target(
-        learner.target, rows, observed, inputs, smooth_key, plan, numbers
+        learner.target, rows, observed, inputs, normal, plan, numbers
     )
 
     l2_rest = jnp.where(numbers.critic_l2_on.all, numbers.critic_l2, 0)
@@ -193,7 +207,7 @@ def critic_target(
     rows: Sampled,
     observed: Running,
     inputs: Inputs,
-    key: PRNGKeyArray,
+    normal: Float[Array, "B m"],
     plan: Plan,
     numbers: Numbers,
 ) -> Float[Array, " B"]:
@@ -201,7 +215,7 @@ def critic_target(
     seen = actor_inputs(observed, target.batch_stats, plan, numbers)
     action = actor_mean(target.actor, rows.next_obs, seen, plan)
     if plan.smoothed:
-        noise = numbers.target_noise * jax.random.normal(key, action.shape)
+        noise = numbers.target_noise * normal
         limit = numbers.target_noise_clip
         action = jnp.clip(action + jnp.clip(noise, -limit, limit), -1, 1)
     q_next = q_values(target.critics, rows.next_obs, action, inputs, plan)

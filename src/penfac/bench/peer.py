@@ -38,16 +38,34 @@ def same_ppo(race: Race, seed: int) -> PPO:
     )  # fmt: skip
 
 
-def same_replayed(algo: str, race: Race, seed: int) -> DDPG | TD3 | SAC:
+class QuietAtFirst(NormalActionNoise):
+    """No noise for the first calls: the random actions of the start are played as drawn.
+    Stable-Baselines3 would add noise to them and clip."""
+
+    def __init__(self, widths: np.ndarray, calls: int):
+        super().__init__(np.zeros_like(widths), widths)
+        self.silent = calls
+
+    def __call__(self) -> np.ndarray:
+        if self.silent > 0:
+            self.silent -= 1
+            return np.zeros_like(self._mu, self._dtype)
+        return super().__call__()
+
+
+def same_replayed(
+    algo: str, race: Race, seed: int, noisy_start: bool = False
+) -> DDPG | TD3 | SAC:
+    """Return a learner of theirs; `noisy_start` leaves their noise on random actions."""
     ours, env = settings(algo, race), gymnasium.make(race.env)
     dimensions, noise = int(np.prod(env.action_space.shape or ())), None
-    if algo != "sac":  # its policy is random itself
-        widths = ours["sigma"] * np.ones(dimensions)
-        noise = NormalActionNoise(np.zeros(dimensions), widths)
     kind = {"ddpg": DDPG, "td3": TD3, "sac": SAC}[algo]
     # it learns after more than learning_starts steps, we after exactly that many:
     # without the 1 it would start a whole collection later
     starts = ours["learning_starts"] - 1
+    if algo != "sac":  # its policy is random itself
+        widths = ours["sigma"] * np.ones(dimensions)
+        noise = QuietAtFirst(widths, calls=0 if noisy_start else starts)
     return kind(
         "MlpPolicy", env, learning_rate=ours["actor_lr"], buffer_size=ours["replay"],
         learning_starts=starts, batch_size=ours["batch_size"],

@@ -19,7 +19,8 @@ from penfac.cli.options import (
 from penfac.errors import ConfigError
 
 BENCHES = (
-    "cpu", "mine", "engines", "rivals", "peers", "parity", "device", "programs",
+    "cpu", "mine", "engines", "rivals", "peers", "parity", "lockstep", "device",
+    "programs",
     "studies", "policy",
 )  # fmt: skip
 
@@ -205,10 +206,10 @@ def bench_options(what: str, seeds: int | None, picture: Path | None) -> dict[st
         from penfac.envs.builtin import need_mjx
 
         need_mjx(f"bench {what}")
-    if what == "rivals" and importlib.util.find_spec("stable_baselines3") is None:
-        raise ConfigError(
-            "bench rivals: Stable-Baselines3 is missing; pip install penfac[peers]"
-        )
+    if what in ("rivals", "lockstep") and not importlib.util.find_spec(
+        "stable_baselines3"
+    ):
+        raise ConfigError(f'bench {what}: needs pip install "penfac[peers]"')
     if picture is not None and what != "programs":
         raise ConfigError(f"--picture {picture}: works with `bench programs` only")
     if what == "parity" and seeds is not None and seeds < 2:
