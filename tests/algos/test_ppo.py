@@ -195,7 +195,9 @@ def test_one_step_is_the_formulas(settings, make, batch):
 def test_the_value_term_of_authors_is_that_of_openai(env, make, batch):
     """vf_coef 0.5 times half the mean of the worse of two squared errors."""
     kept = presets.preset("ppo", "authors", env)
-    made = make(**{k: kept[k] for k in ("value_weight", "clip", "clip_value")})
+    made = make(
+        **{k: kept[k] for k in ("value_weight", "clip", "clip_value", "entropy_weight")}
+    )
     samples = ppo.prepare(made.state, batch, made.plan, made.numbers, moment())
     moved = made.state.networks._replace(
         critic=jax.tree.map(lambda x: x + 0.2, made.state.networks.critic)
@@ -350,7 +352,7 @@ def test_clip_and_step_size_are_annealed(make, batch):
         moved = bits(new.networks) != bits(made.state.networks)
         assert moved == (lr > 0)
         assert bits(new.opt) != bits(made.state.opt)
-    plain = make()
+    plain = make(clip_end=None, lr_end=None)
     for progress in (0.0, 1.0):
         _, metrics = plain.step(batch, progress=progress)
         np.testing.assert_allclose(metrics.clip_range, 0.2, rtol=1e-6)

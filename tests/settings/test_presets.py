@@ -427,8 +427,7 @@ UNSAID = {
     ("penfac", "authors"): {"worlds", "steps_per_world"},
     ("penfac", "paper"): {"worlds", "steps_per_world"},
     ("ppo", "authors"): {
-        "clip_end", "lr_end", "kl_target", "sigma_end", "obs_clip",
-        "episodes_per_update", "min_steps_per_update",
+        "kl_target", "sigma_end", "obs_clip", "episodes_per_update", "min_steps_per_update",
     },
     ("ddpg", "ddrl"): {
         "sigma_end", "obs_clip", "episodes_per_update", "min_steps_per_update",
@@ -452,7 +451,7 @@ def test_presets_of_the_paper_leave_nothing_to_the_defaults(file, name):
     said = presets.preset(file, name, "Hopper-v5")
     assert set(known_fields(config)) - set(said) == unsaid
     cfg = from_values(config, said)
-    for end in {"sigma_end", "clip_end", "lr_end", "kl_target"} & unsaid:
+    for end in {"sigma_end", "kl_target"} & unsaid:
         assert getattr(cfg, end) is None
     if "worlds" in unsaid:
         assert cfg.collect == "episodes"

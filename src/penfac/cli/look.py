@@ -20,8 +20,7 @@ from penfac.errors import ConfigError
 
 BENCHES = (
     "cpu", "mine", "engines", "rivals", "peers", "parity", "lockstep", "device",
-    "programs",
-    "studies", "policy",
+    "programs", "studies", "policy",
 )  # fmt: skip
 
 
