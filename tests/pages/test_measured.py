@@ -10,7 +10,6 @@ import pytest
 from docs import marks, measured, pictures
 from scipy import stats as scipy_stats
 
-from penfac import stats
 from penfac.bench.figures import Figures
 from penfac.report.markdown import markdown
 from penfac.studies.reported import findings_again
@@ -54,9 +53,10 @@ def test_a_number_that_is_not_the_file_s_is_made_again():
         '<!--let\nhop = last("learning/hopper-ppo")\n-->\n<!--{n(hop)}-->19<!--/-->\n'
     )
     text += "<!--make\n| seeds | {n(hop)} |\n-->\n\n| seeds | 18 |\n\n<!--made-->\n"
-    again = marks.render(text)
-    assert "-->20<!--/-->" in again
-    assert "\n\n| seeds | 20 |\n\n" in again
+    again, seeds = marks.render(text), len(raw("learning/hopper-ppo.csv"))
+    assert seeds not in (18, 19)
+    assert f"-->{seeds}<!--/-->" in again
+    assert f"\n\n| seeds | {seeds} |\n\n" in again
     assert "19" not in again
 
 
@@ -90,8 +90,9 @@ def test_scores_are_those_of_the_curves():
     curves = raw("learning/hopper-ppo.csv")
     last = measured.last("learning/hopper-ppo")
     assert last == pytest.approx({s: c[1, -3:].mean() for s, c in curves.items()})
-    at = measured.at("learning/hopper-ppo", 2e5, seed=range(3))
-    assert at == pytest.approx({s: np.interp(2e5, *curves[s]) for s in range(3)})
+    some = range(4000, 4003)
+    at = measured.at("learning/hopper-ppo", 2e5, seed=some)
+    assert at == pytest.approx({s: np.interp(2e5, *curves[s]) for s in some})
     x = np.array(list(last.values()))
     assert measured.pm(last) == f"{x.mean():_.0f} +- {x.std(ddof=1):.0f}".replace(
         "_", " "
@@ -131,30 +132,11 @@ def test_a_table_of_speed_is_the_benchmark_s(tmp_path, monkeypatch):
     ]
 
 
-def test_the_words_of_the_readme_are_those_of_its_numbers():
-    """Ahead of PPO at first, at the end on HalfCheetah alone: by 95 % intervals."""
-    said = (ROOT / "README.md").read_text(encoding="utf-8")
-    words = " ".join(re.sub("<!--.*?-->", "", said, flags=re.S).split())
-    assert "PeNFAC is ahead of PPO over the first 300k steps on both tasks" in words
-    assert "After a million it is ahead on HalfCheetah" in words
-    assert "and level on Hopper" in words
-    assert "also ahead of a PPO that was searched for HalfCheetah alone" in words
-    for task in ("hopper", "halfcheetah"):
-        ours, theirs = f"learning/{task}", f"learning/{task}-ppo"
-        at_first = [measured.area(name, 0.3).values() for name in (ours, theirs)]
-        first = stats.welch(*map(list, at_first))
-        assert first.low > 0
-    found = ahead("halfcheetah", measured.last("learning/halfcheetah-ppo"))
-    assert found.low > 0
-    assert ahead("halfcheetah", measured.last("fig2-tuned", arm="ppo")).low > 0
-    level = ahead("hopper", measured.last("learning/hopper-ppo"))
-    assert level.low < 0 < level.high
-
-
-def ahead(task: str, theirs: dict[int, float]) -> stats.Difference:
-    """Return how far PeNFAC's last evaluations are above theirs."""
-    ours = measured.last(f"learning/{task}")
-    return stats.welch(list(ours.values()), list(theirs.values()))
+def test_where_one_stands_is_read_off_the_interval():
+    low, high = dict(enumerate([1.0, 2.0, 3.0])), dict(enumerate([11.0, 12.0, 13.0]))
+    assert measured.standing(high, low) == "ahead of"
+    assert measured.standing(low, high) == "behind"
+    assert measured.standing(low, {0: -20.0, 1: 26.0}) == "level with"
 
 
 # --- reports -------------------------------------------------------------------------
