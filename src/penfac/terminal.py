@@ -69,8 +69,9 @@ def say(text: str) -> None:
 
 
 def greet(text: str) -> None:
-    """Say at once what begins: libraries load for a second or two."""
-    say(text if sys.stdout.isatty() else f"# {text}")
+    """Tell whoever waits at a terminal what begins: libraries load for a second or two."""
+    if sys.stdout.isatty():
+        say(text)
 
 
 def short(number: int) -> str:
