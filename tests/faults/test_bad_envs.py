@@ -260,7 +260,7 @@ REFUSED = {
     "NoRoom": ("action 1 has low = 2.0 and high = 2.0", "low must be below high"),
     "NanBounds": ("bounds of its actions", "must not be NaN"),
     "Dictionary": ("dict of place, speed", "--flatten-obs"),
-    "Tuple": ("Tuple", "must be a Box"),
+    "Tuple": ("Tuple", "--flatten-obs"),
     "Endless": ("no time limit", "--max-episode-steps N"),
 }
 

@@ -612,7 +612,7 @@ def test_settings_are_listed_beside_the_last_judgement(tmp_path):
     content = reader.PluginTagToContent("hparams")
     found = {tag: HParamsPluginData.FromString(data) for tag, data in content.items()}
     started = found["_hparams_/session_start_info"].session_start_info.hparams
-    assert started["lam"].number_value == 0.9
+    assert started["lam"].number_value == 0.85
     assert started["seed"].number_value == 3
     assert started["actor_hidden"].string_value == "[64, 64]"
     assert started["trust_region"].bool_value

@@ -63,7 +63,7 @@ def dealt(
     Real steps go first, so the numbers of real steps in two minibatches differ by at
     most one. N is a multiple of K: see `padded`.
     """
-    draws = jax.random.uniform(key, mask.shape)
+    draws = jax.random.uniform(key, mask.shape, jnp.float32)
     return ranked(jnp.where(mask, draws, draws + 1.0)).reshape(-1, minibatches).T
 
 

@@ -154,8 +154,11 @@ def explain(error: msgspec.ValidationError, document: dict[str, Any]) -> str:
         return f"{key} is missing"
     key, *rest = re.split(r"[.\[]", path)
     if text.startswith("Invalid enum value"):
-        words = RunConfig.__annotations__[key].__args__
-        return f"{key} is {document[key]}, must be one of {', '.join(words)}"
+        kind, found = RunConfig, document
+        if rest:  # `search.sampler`, the only word of an inner part
+            kind, found, key = SearchConfig, document[key], rest[0]
+        words = kind.__annotations__[key].__args__
+        return f"{path} is {found[key]}, must be one of {', '.join(words)}"
     needs = text.removeprefix("Expected ").partition(", got")[0]
     value = "" if rest else f" is {document.get(key)!r},"
     return f"{path}{value} must be {needs}"
