@@ -10,10 +10,15 @@ from penfac.cli.arguments import picture_size, positive, whole
 from penfac.cli.groups import argument, flag, option
 from penfac.cli.options import (
     Best,
+    Episode,
     Json,
+    PictureSize,
+    PlaySteps,
     PolicySeed,
     Runs,
+    Strip,
     Trust,
+    Video,
     import_from_here,
 )
 from penfac.errors import ConfigError
@@ -105,20 +110,14 @@ penfac play runs/penfac/RoboschoolHopper-v2_1 --video hop.mp4""",
 )
 def play(
     runs: Runs,
-    video: Annotated[
-        Path | None, option("FILE", "Write a video: .mp4, .webm or .gif.")
-    ] = None,
-    strip: Annotated[
-        Path | None, option("FILE", "Write a row of pictures: .png.")
-    ] = None,
+    video: Video = None,
+    strip: Strip = None,
     seed: PolicySeed = None,
     best: Best = False,
-    episode: Annotated[int, option("N", "Number of the initial state.")] = 0,
-    steps: Annotated[str, option("N", "Maximum number of steps.")] = "1000",
+    episode: Episode = 0,
+    steps: PlaySteps = "1000",
     pictures: Annotated[int, option("N", "Number of pictures in a --strip.")] = 8,
-    size: Annotated[
-        str, option("WIDTHxHEIGHT", "Size of a picture, in pixels.")
-    ] = "480x360",
+    size: PictureSize = "480x360",
     trust: Trust = False,
     json_: Json = False,
 ) -> int:

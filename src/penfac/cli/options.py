@@ -244,3 +244,11 @@ class Process(Stopping):
             env_workers=arguments.env_workers(self.env_workers),
             **more,
         )
+
+
+# an episode that is shown
+Video = Annotated[Path | None, option("FILE", "Write a video: .mp4, .webm or .gif.")]
+Strip = Annotated[Path | None, option("FILE", "Write a row of pictures: .png.")]
+Episode = Annotated[int, option("N", "Number of the initial state.")]
+PlaySteps = Annotated[str, option("N", "Maximum number of steps.")]
+PictureSize = Annotated[str, option("WIDTHxHEIGHT", "Size of a picture, in pixels.")]

@@ -1,6 +1,5 @@
 """Commands of the zoo: policies that come with penfac."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +8,7 @@ from penfac.cli.app import app, command, reply
 from penfac.cli.arguments import picture_size, positive, whole
 from penfac.cli.groups import argument, option
 from penfac.cli.help import Group
-from penfac.cli.options import Json
+from penfac.cli.options import Episode, Json, PictureSize, PlaySteps, Strip, Video
 
 zoo = typer.Typer(
     cls=Group, no_args_is_help=True, help="Learned policies that come with penfac."
@@ -50,17 +49,11 @@ def eval_(
 @command(zoo, examples="penfac zoo play cartpole-penfac --video cart.mp4")
 def play(
     name: Name,
-    video: Annotated[
-        Path | None, option("FILE", "Write a video: .mp4, .webm or .gif.")
-    ] = None,
-    strip: Annotated[
-        Path | None, option("FILE", "Write a row of pictures: .png.")
-    ] = None,
-    episode: Annotated[int, option("N", "Number of the initial state.")] = 0,
-    steps: Annotated[str, option("N", "Maximum number of steps.")] = "1000",
-    size: Annotated[
-        str, option("WIDTHxHEIGHT", "Size of a picture, in pixels.")
-    ] = "480x360",
+    video: Video = None,
+    strip: Strip = None,
+    episode: Episode = 0,
+    steps: PlaySteps = "1000",
+    size: PictureSize = "480x360",
     json_: Json = False,
 ) -> int:
     """Show an episode of a policy: in a window, as a video or a row of pictures."""
