@@ -62,10 +62,10 @@ class Config(Settings):
     # trust region
     trust_region: bool = traced(True,
         means="penalise the distance from mu_old; false: beta is 0")
-    d_target: float = traced(0.06, "(0, inf)", hint="Table 2 keeps 0.03",
+    d_target: float = traced(0.04, "(0, inf)", hint="Table 2 keeps 0.03",
         means="target distance between mu and mu_old after an update")
     d_target_start: float | None = traced(
-        0.1, "(0, inf)", hint="none is constant", earlier=None, none="d_target",
+        0.067, "(0, inf)", hint="none is constant", earlier=None, none="d_target",
         means="d_target at the start; reaches d_target at half the run; none: constant (D35)")
     distance: Literal["rms", "printed", "sigma"] = traced("sigma",
         means="measure of that distance: `rms`, as `printed` (D3), or `sigma`: rms / sigma (D27)")
