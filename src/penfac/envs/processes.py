@@ -80,6 +80,8 @@ class Crew:
 class ProcessWorlds:
     """See penfac.envs.worlds.Worlds."""
 
+    repeats = True
+
     def __init__(self, crew: Crew, count: int):
         self.crew, self.count, self.seconds = crew, count, 0.0
         # of each world since its reset: seed and actions
