@@ -49,7 +49,7 @@ from penfac.rollout.lockstep import Player, play_together
 from penfac.rollout.padding import pad
 from penfac.rollout.running import RunningWorlds
 
-UNREPEATED = "it cannot repeat episodes, so a resumed run is not the same bit for bit"
+UNREPEATED = "cannot repeat episodes; a resumed run begins new ones, so its bits differ"
 
 
 class HostEngine:
@@ -279,7 +279,7 @@ class HostEngine:
         if self.running[i] is None:
             return
         if not self.worlds.repeats:
-            self.job.note(f"{self.job.env_id}: new episodes begin; {UNREPEATED}")
+            self.job.note(f"{self.job.env_id}: new episodes begin")
             return
         running = RunningWorlds(*(arrays[f"worlds.{x}"] for x in RunningWorlds._fields))
         self.players[i].restore(running)

@@ -2,18 +2,18 @@
 
 import contextlib
 import time
-import warnings
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.envs.registration import load_env_creator
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.wrappers.vector import FlattenObservation
 
 from penfac.envs.calls import Call, Watch
 from penfac.envs.gym import time_step_of
 from penfac.envs.options import EnvOptions
-from penfac.envs.pool import Pool
+from penfac.envs.pool import Pool, mode_of
 from penfac.envs.worlds import Stepped
 from penfac.errors import ConfigError, EnvironmentFault
 from penfac.types import EnvSpec
@@ -53,7 +53,7 @@ class VectorWorlds:
     def _open(self, wanted: int) -> Pool:
         with Call(self.id, "making it", self.watch):
             env = open_vector(self.id, self.options, wanted)
-        limit = limit_of(env, self.options)
+        limit = limit_of(env, self.id, self.options)
         if limit is None:
             raise ConfigError(
                 f"{self.id}: has no time limit, so an episode may never end; say which "
@@ -119,15 +119,15 @@ class VectorWorlds:
 
 def open_vector(env_id: str, options: EnvOptions, wanted: int) -> VectorEnv:
     """Make a vector environment by its id; it may have a size of its own."""
-    kwargs = dict(options.kwargs)
-    if options.max_episode_steps is not None:
-        kwargs["max_episode_steps"] = options.max_episode_steps
-    mode = "vector_entry_point"
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a missing autoreset mode is refused below
-            name = env_id.rpartition(":")[2]
-            env: Any = gymnasium.make_vec(name, wanted, mode, **kwargs)
+    spec = gymnasium.spec(env_id.rpartition(":")[2])
+    entry = spec.vector_entry_point
+    kwargs = spec.kwargs | options.kwargs
+    limit = options.max_episode_steps or spec.max_episode_steps
+    if limit is not None:
+        kwargs["max_episode_steps"] = limit
+    try:  # not by make_vec, which gives EnvPool's another `spec` that they cannot use
+        make: Any = entry if callable(entry) else load_env_creator(str(entry))
+        env = make(num_envs=wanted, **kwargs)
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise ConfigError(f"{env_id}: {error}") from error
     if not isinstance(env, VectorEnv):
@@ -137,20 +137,28 @@ def open_vector(env_id: str, options: EnvOptions, wanted: int) -> VectorEnv:
         )
     parts = gymnasium.spaces.Dict | gymnasium.spaces.Tuple
     if options.flatten_obs and isinstance(env.single_observation_space, parts):
+        if mode_of(env_id, env) is AutoresetMode.SAME_STEP:
+            raise ConfigError(
+                f"--flatten-obs: {env_id} resets in mode SAME_STEP, whose last "
+                "observations Gymnasium does not join; use NEXT_STEP or DISABLED"
+            )
         env = FlattenObservation(env)
     return env
 
 
-def limit_of(env: VectorEnv, options: EnvOptions) -> int | None:
-    """Its time limit: as the options say, its spec, its environments, or itself."""
-    spec: Any = env.unwrapped.spec
-    own = getattr(spec, "kwargs", None) or getattr(env.unwrapped, "config", None)
+def limit_of(env: VectorEnv, env_id: str, options: EnvOptions) -> int | None:
+    """Its time limit: as the options say, itself, its environments, or its id."""
+    whole: Any = env.unwrapped
+    spec = getattr(whole, "spec", None)
+    settings = [getattr(spec, "kwargs", None), getattr(whole, "config", None)]
+    named = [x.get("max_episode_steps") for x in settings if isinstance(x, dict)]
     found = (
         options.max_episode_steps,
-        own.get("max_episode_steps") if isinstance(own, dict) else None,
+        *named,
         getattr(spec, "max_episode_steps", None),
         asked(env, "_max_episode_steps"),
-        getattr(env.unwrapped, "max_episode_steps", None),
+        getattr(whole, "max_episode_steps", None),
+        gymnasium.spec(env_id.rpartition(":")[2]).max_episode_steps,
     )
     return next((int(n) for n in found if isinstance(n, int) and n > 0), None)
 
