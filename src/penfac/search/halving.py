@@ -198,7 +198,7 @@ def search_rungs(
     alive: tuple[str, ...] = tuple(run.config.arms or ())
     rows: list[RungResult] = []
     reason, code = "finished", 0
-    limits = dataclasses.replace(limits, pictures=False)
+    limits = dataclasses.replace(limits, pictures=False, home=run.path)
     try:
         with Interruption(limits.stop_after) as interruption:
             for rung, steps in enumerate(rungs(run.config)):

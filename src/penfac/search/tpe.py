@@ -50,7 +50,7 @@ def search_tpe(
 ) -> SearchOutcome:
     """Draw, train and judge configs until there are enough of them."""
     refuse_device(run.config, limits)
-    limits = dataclasses.replace(limits, pictures=False)
+    limits = dataclasses.replace(limits, pictures=False, home=run.path)
     reason, code = "finished", 0
     with Lock(run.path):
         search = TpeSearch(run, limits, listener, storage)
