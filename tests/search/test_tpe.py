@@ -230,7 +230,9 @@ def configs_in(output: str) -> set[str]:
     return {line.split()[1] for line in output.splitlines() if " steps: " in line}
 
 
-@pytest.mark.parametrize("storage", [None, "sqlite:///search.db"])
+@pytest.mark.parametrize(
+    "storage", [None, pytest.param("sqlite:///search.db", marks=pytest.mark.slow)]
+)
 def test_two_processes_share_a_search(storage, tmp_path):
     """The same command twice at once: each trains some configs, none is trained twice,
     and both end with the whole table."""
