@@ -125,8 +125,8 @@ def made_by(
     with Call(name, "close", Watch()):
         one.close()
     if vector:
-        make = vector_maker(function, bool(sized))
-        return Source(known_as or id_for(name, function), options, make, vector=True)
+        many = vector_maker(function, bool(sized))
+        return Source(known_as or id_for(name, function), options, many, vector=True)
 
     def make(**kwargs: Any) -> gymnasium.Env:  # a plain function: specs are copied
         return function(**kwargs)

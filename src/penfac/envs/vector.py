@@ -14,7 +14,7 @@ from penfac.envs.calls import Call, Watch
 from penfac.envs.gym import time_step_of
 from penfac.envs.options import EnvOptions
 from penfac.envs.pool import Pool, mode_of
-from penfac.envs.worlds import Stepped
+from penfac.envs.stepped import Stepped
 from penfac.errors import ConfigError, EnvironmentFault
 from penfac.types import EnvSpec
 

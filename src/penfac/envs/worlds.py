@@ -7,7 +7,7 @@ are rows of arrays in C threads.
 import contextlib
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from gymnasium.utils.seeding import np_random
@@ -17,22 +17,10 @@ from penfac.envs.gym import GymWorld, action_scale, is_vector, open_world
 from penfac.envs.mujoco_warnings import hear_mujoco
 from penfac.envs.options import EnvOptions
 from penfac.envs.roboschool.registration import HORIZON, IDS
+from penfac.envs.stepped import Stepped
 from penfac.errors import ConfigError, EnvironmentFault
 from penfac.policy import ActionScale
 from penfac.types import EnvSpec
-
-
-class Stepped(NamedTuple):
-    """The result of one step of k worlds."""
-
-    obs: np.ndarray  # [k, n] float32, never that after a reset
-    reward: np.ndarray  # [k]
-    terminated: np.ndarray  # [k]
-    truncated: np.ndarray  # [k]
-    terms: dict[str, np.ndarray]  # [k] each: the named parts of the reward
-    faults: dict[
-        int, EnvironmentFault
-    ]  # by position in the call: these rows are no data
 
 
 class Worlds(Protocol):

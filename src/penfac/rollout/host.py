@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from penfac.envs.gym import non_finite
-from penfac.envs.worlds import Stepped, Worlds
+from penfac.envs.stepped import Stepped
+from penfac.envs.worlds import Worlds
 from penfac.errors import EnvironmentFault
 from penfac.randomness import Stream, env_seed, generator
 from penfac.rollout.explorer import Explorer, check_finite, finite_sum

@@ -9,7 +9,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from penfac.envs.worlds import Stepped, Worlds
+from penfac.envs.stepped import Stepped
+from penfac.envs.worlds import Worlds
 from penfac.errors import PenfacError
 
 
