@@ -198,14 +198,18 @@ class Pool:
             self.terms = [k for k in found if self._is_term(k, found[k])]
         terms = {}
         for name in self.terms:
-            term = np.array(info.get(name, np.zeros(self.count)), float)
+            term = self._term(info, name)
             if name in final:  # what `info` has there is of the reset
-                term[over] = np.asarray(final[name], float)[over]
+                term[over] = self._term(final, name)[over]
             terms[name] = term
         return terms
 
+    def _term(self, info: dict, name: str) -> np.ndarray:
+        known = name in info and self._is_term(name, info[name])
+        return np.array(info[name], float) if known else np.zeros(self.count)
+
     def _is_term(self, name: str, value: Any) -> bool:
-        array = np.asarray(value) if name.startswith("reward_") else np.empty(0)
+        array = np.asarray(value) if str(name).startswith("reward_") else np.empty(0)
         return array.shape == (self.count,) and array.dtype.kind == "f"
 
     def close(self) -> None:

@@ -29,9 +29,8 @@ class VectorWorlds:
     ):  # fmt: skip
         self.id, self.options, self.size, self.watch = env_id, options, size, watch
         self.pools: list[Pool] = []
-        self.home = np.zeros(
-            (0, 2), np.int64
-        )  # of each world: its pool, its place there
+        # of each world: its pool, and its place there
+        self.home = np.zeros((0, 2), np.int64)
         self.seconds = 0.0
         self.grow(count)
         first = self.pools[0]
@@ -53,18 +52,25 @@ class VectorWorlds:
     def _open(self, wanted: int) -> Pool:
         with Call(self.id, "making it", self.watch):
             env = open_vector(self.id, self.options, wanted)
+        try:
+            return self._checked(env)
+        except BaseException:
+            env.close()  # it may have processes
+            raise
+
+    def _checked(self, env: VectorEnv) -> Pool:
         limit = limit_of(env, self.id, self.options)
         if limit is None:
             raise ConfigError(
                 f"{self.id}: has no time limit, so an episode may never end; say which "
                 "it has with --max-episode-steps N"
             )
-        if self.size is not None and env.num_envs != self.size:
-            n = env.num_envs
-            env.close()
+        n = env.num_envs
+        if self.size not in (None, n):
             raise ConfigError(
                 f"{self.id}: num_envs = {n}: must be the number of worlds, {self.size}; "
-                f"make it with num_envs={self.size}, or set worlds={n}"
+                f"make it with num_envs={self.size}, or set worlds={n} (where "
+                f"collect=episodes: episodes_per_update={n})"
             )
         return Pool(self.id, env, self.options, self.watch, limit)
 
@@ -169,9 +175,6 @@ def asked(env: VectorEnv, name: str) -> Any:
     whole: Any = env.unwrapped
     with contextlib.suppress(Exception):
         if hasattr(whole, "call"):
-            return (
-                whole.get_attr(name)[0]
-                if whole.call("has_wrapper_attr", name)[0]
-                else None
-            )
+            there = whole.call("has_wrapper_attr", name)[0]
+            return whole.get_attr(name)[0] if there else None
     return getattr(whole, name, None)
