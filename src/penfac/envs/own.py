@@ -154,7 +154,8 @@ def vector_like(env: VectorEnv, options: EnvOptions, known_as: str | None) -> So
     """Make vector environments like an object: by its spec, else by copies."""
     if options.kwargs and known_as is None:
         raise ConfigError(
-            "env_kwargs: has no effect on an environment that is already made"
+            "env_kwargs: has no effect on an environment that is already made; pass a "
+            "function that makes num_envs of them"
         )
     name = plain_name(type(env.unwrapped).__name__)
     spec = env.unwrapped.spec if env is env.unwrapped else None

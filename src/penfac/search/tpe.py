@@ -151,10 +151,8 @@ class TpeSearch:
             for name, code in run_growing(waiting, self.count, interruption.poll):
                 with self.deciding(interruption.poll):
                     task = self.ended(name, code, interruption)
-                    if task is not None:
-                        waiting.insert(
-                            0, task
-                        )  # what was begun ends before more begins
+                    if task is not None:  # what was begun ends before more begins
+                        waiting.insert(0, task)
                     else:
                         self.share.release(name.rpartition(":")[0])
                         self.fill(waiting, 1, interruption)
