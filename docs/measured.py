@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from penfac import stats
+from penfac import stats, zoo
 from penfac.scores import mean_return
 from penfac.studies import ledger, run_scores
 from penfac.studies.claims import Side
@@ -234,3 +234,15 @@ def bench(name: str) -> str:
     keys = ("figure", "measured", "aim")
     lines = [keys, ("---",) * 3, *([row[k] for k in keys] for row in report["figures"])]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+# --- the zoo -------------------------------------------------------------------------
+
+
+def zoo_rows() -> str:
+    """Return a row of a table for each policy that comes with penfac."""
+    return "\n".join(
+        f"| `{name}` | `{e.env}` | {num(e.steps)} | {num(e.mean)} +- {num(e.std)} | "
+        f"{e.note or ''} |"
+        for name, e in zoo.entries().items()
+    )

@@ -131,9 +131,9 @@ WRONG = {
     "a place": (lambda: small(on="gpu"), "on gpu: must be auto, cpu or device"),
     "a name": (lambda: small(name="a/b"), "name a/b: must be a plain folder name"),
     "no environment": (lambda: small(3), "env is a int: must be an id, a gymnasium.Env"),
-    "a vector": (
-        lambda: small(gymnasium.make_vec("Pendulum-v1", 2)),
-        "SyncVectorEnv: holds several environments; pass",
+    "a vector of another kind": (
+        lambda: small(type("VecEnv", (), {"num_envs": 2})()),
+        "VecEnv: holds several environments; pass",
     ),
     "a maker of none": (lambda: small(dict), "dict: returned a dict; must return a gymnasium.Env"),
     "no copies": (

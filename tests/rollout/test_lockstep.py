@@ -5,7 +5,8 @@ import pytest
 from tests.rollout.worlds import pure_noise, tagged
 
 from penfac.envs.options import EnvOptions
-from penfac.envs.worlds import GymWorlds, Stepped, open_worlds
+from penfac.envs.stepped import Stepped
+from penfac.envs.worlds import GymWorlds, open_worlds
 from penfac.errors import EnvironmentFault
 from penfac.rollout.host import HostWorlds
 from penfac.rollout.lockstep import Ask, play_alone, play_together

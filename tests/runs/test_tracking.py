@@ -14,6 +14,22 @@ from tests.small_runs import LQR
 from penfac.runs import tracking
 from penfac.runs.csv_files import read_csv
 
+STUDY = """
+name = "mine"
+title = "Wide or narrow"
+envs = ["penfac/LQR-v0"]
+steps = 200
+eval_every = 100
+eval_episodes = 2
+
+[arms.wide]
+actor_hidden = [4]
+sigma = 0.4
+
+[arms.narrow]
+actor_hidden = [4]
+sigma = 0.2
+"""
 RUN = Path("runs/penfac/test")
 TRAIN = ["train", *LQR, "--name=test"]
 
@@ -144,6 +160,41 @@ def test_one_for_each_seed(known):
     assert {about.settings["seed"] for about in begun.values()} == {0, 1}
 
 
+def names_heard() -> dict[str, str]:
+    """The names of runs, and the groups that they are in."""
+    return {x[1].name: x[1].group for x in Good.heard if x[0] == "begin"}
+
+
+def test_a_search(known):
+    """A run for each learner, under the search; the same one at every rung."""
+    known(Good)
+    words = ["--configs=2", "--halvings=1", "--seeds=3-4", "--slice=8", "--study=mine"]
+    assert command("tune", *LQR, *words, "--track=wandb").code == 0
+    group = "tune/penfac/mine"
+    each = [f"{group}/c{k}/seed-{s}" for k in (0, 1) for s in (3, 4)]
+    assert names_heard() == dict.fromkeys(each, group)
+    begun = [x[1] for x in Good.heard if x[0] == "begin"]
+    assert len({about.id for about in begun}) == 4 < len(begun)
+    assert {about.settings["arm"] for about in begun} == {"c0", "c1"}
+    kept = [x for x in Good.heard if x[0] == "close" and x[1] == "finished"]
+    assert len(kept) == 2
+
+
+def test_a_study(known, tmp_path):
+    known(Good)
+    (tmp_path / "mine.toml").write_text(STUDY)
+    words = ["mine.toml", "--on=device", "--processes=1", "--seeds=2", "--track=wandb"]
+    assert command("study", "run", *words).code == 0
+    each = [
+        f"mine/penfac-LQR-v0/penfac/{arm}/seed-{seed}"
+        for arm in ("wide", "narrow")
+        for seed in (0, 1)
+    ]
+    assert names_heard() == dict.fromkeys(each, "mine")
+    rows = [v for s, v in Good.heard if isinstance(s, int)]
+    assert any("eval/mean_reward" in v for v in rows)
+
+
 @pytest.mark.parametrize("text", ["[1", '{"wandb": "../x"}', '{"wandb": 5}', "[]"])
 def test_a_forged_file_of_ids(text, known):
     """An id is a word; anything else is replaced."""
@@ -233,6 +284,36 @@ def test_mlflow(uri, tmp_path, monkeypatch):
     history = client.get_metric_history(run.info.run_id, "train/value_loss")
     assert [m.step for m in history] == column("step")
     assert [m.value for m in history] == pytest.approx(column("value_loss"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["tune", "study"])
+def test_processes_tell_trackers_without_network(what, tmp_path):
+    """Processes that begin at once share MLflow's database and W&B's folder."""
+    pytest.importorskip("mlflow")
+    pytest.importorskip("wandb")
+    uri = f"sqlite:///{tmp_path}/own.db"
+    env = environment(
+        MLFLOW_TRACKING_URI=uri, WANDB_MODE="offline", WANDB_DIR=str(tmp_path)
+    )
+    (tmp_path / "mine.toml").write_text(STUDY)
+    words = {
+        "tune": ["tune", *LQR, "--configs=2", "--halvings=0", "--seeds=3-4"],
+        "study": ["study", "run", "mine.toml", "--seeds=1"],
+    }[what]
+    words = [*words, "--processes=2", "--track=mlflow", "--track=wandb"]
+    result = command_alone(*words, cwd=tmp_path, env=env)
+    assert (result.code, result.err) == (0, "")
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=uri)
+    place = client.get_experiment_by_name("penfac")
+    assert place is not None
+    runs = client.search_runs([place.experiment_id])
+    group, count = ("tune/penfac/penfac-LQR-v0_1", 4) if what == "tune" else ("mine", 2)
+    assert [run.data.tags["penfac.group"] for run in runs] == [group] * count
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert len(list(Path("wandb").glob("offline-run-*/*.wandb"))) == count
 
 
 @pytest.mark.slow

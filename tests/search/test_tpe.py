@@ -203,3 +203,76 @@ def test_a_forged_search_is_refused(tmp_path):
     result = command("resume", TUNED)
     assert result.code == 2
     assert "search.told: c9" in result.line
+
+
+# --- several processes ----------------------------------------------------------------------
+
+
+def shared(configs: int) -> list[str]:
+    return [*TPE, f"--configs={configs}"]
+
+
+def trained_once(folder: Path) -> None:
+    """Every rung of every config was judged once, and trained in one go."""
+    told = search_of(read_config(folder)).told
+    judged = [(arm, rung) for arm, rung, _ in told]
+    assert len(judged) == len(set(judged))
+    for arm in read_config(folder).arms:
+        rungs = sum(name == arm for name, _ in judged)
+        log = (folder / arm / "seed-3" / "log.txt").read_text()
+        assert log.count("learning on") == rungs
+        for learner in learners(folder / arm):
+            steps = [row["step"] for row in read_csv(learner / "progress.csv")]
+            assert len(steps) == len(set(steps))
+
+
+def configs_in(output: str) -> set[str]:
+    return {line.split()[1] for line in output.splitlines() if " steps: " in line}
+
+
+@pytest.mark.parametrize(
+    "storage", [None, pytest.param("sqlite:///search.db", marks=pytest.mark.slow)]
+)
+def test_two_processes_share_a_search(storage, tmp_path):
+    """The same command twice at once: each trains some configs, none is trained twice,
+    and both end with the whole table."""
+    pytest.importorskip("optuna")
+    words = [*shared(6), *([f"--storage={storage}"] if storage else [])]
+    both = [start(*words, cwd=tmp_path) for _ in range(2)]
+    told = []
+    for process in both:
+        out, err = process.communicate(timeout=300)
+        assert (process.returncode, err) == (0, "")
+        told.append(configs_in(out))
+    assert told[0] | told[1] == {f"c{k}" for k in range(6)}
+    assert not told[0] & told[1]
+    trained_once(TUNED)
+    halved_as_told(TUNED)
+    assert len({row["config"] for row in table(TUNED)}) == 6
+    trials = load_trials(storage or TUNED / "optuna.journal")
+    kept = [trial for trial in trials if "refused" not in trial.user_attrs]
+    assert sorted(t.user_attrs["config"] for t in kept) == sorted(told[0] | told[1])
+    assert all(trial.state.is_finished() for trial in trials)
+
+
+def test_a_kill_leaves_the_other_process_well(tmp_path):
+    """What the killed one had begun is ended by the other one."""
+    pytest.importorskip("optuna")
+    killed = Marked()
+    first = start(*shared(5), cwd=tmp_path, env=killed.environment)
+    wait_until(lambda: rows_of(TUNED) >= 1, 300)
+    second = start(*shared(5), cwd=tmp_path)
+    wait_until(lambda: len(read_config(TUNED).arms) >= 3, 300)
+    first.kill()
+    first.communicate()
+    _, err = second.communicate(timeout=300)
+    killed.all_leave()
+    assert (second.returncode, err) == (0, "")
+    told = search_of(read_config(TUNED)).told
+    assert len({(arm, rung) for arm, rung, _ in told}) == len(told)
+    assert {arm for arm, _, _ in told} == {f"c{k}" for k in range(5)}
+    halved_as_told(TUNED)
+    assert (TUNED / "best.toml").is_file()
+    for folder in learners(TUNED):
+        steps = [int(row["step"]) for row in read_csv(folder / "progress.csv")]
+        assert steps == list(range(50, 50 * len(steps) + 1, 50))

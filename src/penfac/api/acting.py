@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv
 from msgspec.structs import replace
 
 from penfac.analysis.compare import difference_of
@@ -76,7 +77,7 @@ class Actor:
         return self._env.spaces()[1]
 
     @in_python()
-    def get_env(self) -> gymnasium.Env:
+    def get_env(self) -> gymnasium.Env | VectorEnv:
         """Make one more environment, like those that the model learns in."""
         return self._env.open()
 

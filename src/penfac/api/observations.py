@@ -6,8 +6,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from penfac.envs.gym import GymWorld, check_id, open_world
+from penfac.envs.calls import Watch
+from penfac.envs.gym import GymWorld, check_id, is_vector, open_world
 from penfac.envs.own import Source
+from penfac.envs.vector import VectorWorlds
 from penfac.errors import ConfigError, PenfacError
 
 Ask = Callable[[], gymnasium.Space]  # the environment's space; may open the environment
@@ -48,10 +50,13 @@ def is_batch_of_one(rows: np.ndarray, space: Ask) -> bool:
         return True
 
 
-def open_checked(source: Source) -> GymWorld:
+def open_checked(source: Source) -> GymWorld | VectorWorlds:
     """Open one environment, checked as a run checks it before it begins."""
     check_id(source.id)
-    world = open_world(source.id, source.options)
+    if is_vector(source.id):
+        world = VectorWorlds(source.id, source.options, 1, None, Watch())
+    else:
+        world = open_world(source.id, source.options)
     try:
         world.spec()
     except PenfacError:
@@ -60,8 +65,11 @@ def open_checked(source: Source) -> GymWorld:
     return world
 
 
-def open_env(source: Source) -> gymnasium.Env:
+def open_env(source: Source) -> Any:
     """Open one environment, before the parts of its observations are joined."""
-    env: Any = open_checked(source).env
-    joined = isinstance(env, gymnasium.wrappers.FlattenObservation)
+    world = open_checked(source)
+    env: Any = world.pools[0].env if isinstance(world, VectorWorlds) else world.env
+    wrappers = gymnasium.wrappers
+    flat = wrappers.FlattenObservation | wrappers.vector.FlattenObservation
+    joined = isinstance(env, flat)
     return env.env if joined and source.options.flatten_obs else env

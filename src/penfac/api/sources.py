@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv
 
 from penfac.api.observations import open_checked, open_env
 from penfac.envs.options import EnvOptions
@@ -46,7 +47,7 @@ class ModelEnv:
         refuse_unasked(self.source.id, self.where, self.trust)
         announce(self.source)
 
-    def open(self) -> gymnasium.Env:
+    def open(self) -> gymnasium.Env | VectorEnv:
         """Open one, checked."""
         self.announce()
         return open_env(self.source)
@@ -56,7 +57,9 @@ class ModelEnv:
         if self._spaces is None:
             env = self.open()
             env.close()
-            self._spaces = env.observation_space, env.action_space
+            whose = "single_" if isinstance(env, VectorEnv) else ""
+            seen, done = (f"{whose}{x}_space" for x in ("observation", "action"))
+            self._spaces = getattr(env, seen), getattr(env, done)
         return self._spaces
 
 

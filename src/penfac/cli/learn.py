@@ -20,7 +20,7 @@ from penfac.cli.options import (
     Process,
     Seeds,
     Steps,
-    Stopping,
+    Tracked,
     Trust,
 )
 from penfac.cli.search_options import Sampler, Search
@@ -172,7 +172,7 @@ def tune(
     steps: Steps = "5e5",
     evaluation: SearchEvaluation,
     place: Place,
-    stopping: Stopping,
+    stopping: Tracked,
     json_: Json = False,
 ) -> int:
     """Search for better settings.

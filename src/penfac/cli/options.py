@@ -205,7 +205,25 @@ class Stopping:
 
 
 @dataclass
-class Process(Stopping):
+class Tracked(Stopping):
+    """While it runs."""
+
+    track: Annotated[
+        list[str],
+        option(
+            "NAME", "Tell a tracker the numbers too: wandb or mlflow; may be repeated."
+        ),
+    ] = field(default_factory=list)
+
+    def limits(self, **more: Any) -> "Limits":
+        from penfac.runs import tracking
+
+        tracking.check(tuple(self.track))
+        return super().limits(track=tuple(self.track), **more)
+
+
+@dataclass
+class Process(Tracked):
     """While it runs."""
 
     checkpoint_every: Annotated[
@@ -222,21 +240,9 @@ class Process(Stopping):
             "a step takes long enough.",
         ),
     ] = "auto"
-    track: Annotated[
-        list[str],
-        option(
-            "NAME",
-            "Tell a tracker too: wandb or mlflow; may be repeated. TensorBoard's files "
-            "are always written.",
-        ),
-    ] = field(default_factory=list)
 
     def limits(self, **more: Any) -> "Limits":
-        from penfac.runs import tracking
-
-        tracking.check(tuple(self.track))
         return super().limits(
-            track=tuple(self.track),
             checkpoint_every=arguments.duration(
                 self.checkpoint_every, "--checkpoint-every"
             ),

@@ -17,7 +17,7 @@ from penfac.cli.options import (
     Json,
     On,
     Process,
-    Stopping,
+    Tracked,
 )
 from penfac.cli.search_options import Search
 from penfac.cli.study_options import (
@@ -94,7 +94,7 @@ def tune_study(
     steps: StudySteps = None,
     on: On = "auto",
     out: Out = Path("studies"),
-    stopping: Stopping,
+    stopping: Tracked,
 ) -> int:
     """Search settings for every arm of a study, with equal effort.
 

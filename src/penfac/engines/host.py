@@ -29,24 +29,27 @@ from penfac.engines.base import (
     split_replay,
     unflatten,
 )
-from penfac.engines.packing import (
-    Packed,
-    pack,
-    pack_for_device,
-    unpack,
-    unpack_on_host,
+from penfac.engines.packing import Packed, pack, pack_for_device, unpack, unpack_on_host
+from penfac.engines.turns import (
+    PackedLearner,
+    Turn,
+    learn_all,
+    pack_actor,
+    raise_unless_one_learner,
 )
-from penfac.engines.turns import PackedLearner, Turn, learn_all, pack_actor
 from penfac.envs.worlds import Worlds, open_worlds
-from penfac.errors import Divergence, EnvironmentFault, PenfacError
+from penfac.errors import PenfacError
 from penfac.policy import Policy, PolicyWeights
 from penfac.randomness import Stream, generator
 from penfac.rollout.episodes import Played
 from penfac.rollout.evaluate import Candidate, Evaluator, action_chooser
 from penfac.rollout.explorer import Explorer, Sigma
-from penfac.rollout.host import Collected, HostWorlds, RunningWorlds
+from penfac.rollout.host import Collected, HostWorlds
 from penfac.rollout.lockstep import Player, play_together
 from penfac.rollout.padding import pad
+from penfac.rollout.running import RunningWorlds
+
+UNREPEATED = "cannot repeat episodes; a resumed run begins new ones, so its bits differ"
 
 
 class HostEngine:
@@ -60,7 +63,7 @@ class HostEngine:
         self.how = job.collecting
         algo, cfg, running = job.algo, job.cfg, self.how.episodes is None
         count = self.how.worlds if self.how.episodes is None else self.how.episodes
-        self.worlds = self._open(count * len(seeds))
+        self.worlds = self._open(count * len(seeds), count)
         self.spec, self.actions = self.worlds.spec(), self.worlds.actions
         self.plan, self.numbers = algo.plan(cfg, self.spec), job.numbers(self.spec)
         keys = [jax.random.fold_in(jax.random.key(s), int(Stream.INIT)) for s in seeds]
@@ -79,6 +82,8 @@ class HostEngine:
         self.evaluator = Evaluator(self._open, job.poll)
         # the running worlds of each learner as they were at the end of its last turn
         self.running = [p.snapshot() if running else None for p in self.players]
+        if running and not self.worlds.repeats:
+            job.note(f"{job.env_id}: {UNREPEATED}")
         self.compiled = {} if compiled is None else compiled  # by length of a batch
         self.compiling = Lock()
 
@@ -271,11 +276,14 @@ class HostEngine:
         state = unflatten(self.learners[i].state, arrays, "state")
         # a copy: updates overwrite the rows of a replay
         self.learners[i] = PackedLearner.of(jax.tree.map(jnp.array, state))
-        if self.running[i] is not None:
-            names = RunningWorlds._fields
-            running = RunningWorlds(*(arrays[f"worlds.{name}"] for name in names))
-            self.players[i].restore(running)
-            self.running[i] = running
+        if self.running[i] is None:
+            return
+        if not self.worlds.repeats:
+            self.job.note(f"{self.job.env_id}: new episodes begin")
+            return
+        running = RunningWorlds(*(arrays[f"worlds.{x}"] for x in RunningWorlds._fields))
+        self.players[i].restore(running)
+        self.running[i] = running
 
     def policy(self, i: int) -> Policy:
         learner = self.learners[i]
@@ -286,13 +294,6 @@ class HostEngine:
         self.worlds.close()
         self.evaluator.close()
 
-    def _open(self, count: int) -> Worlds:
+    def _open(self, count: int, size: int | None = None) -> Worlds:
         job = self.job
-        return open_worlds(job.env_id, job.options, count, job.watch, job.crew)
-
-
-def raise_unless_one_learner(error: PenfacError) -> PenfacError:
-    """A broken environment or a divergence ends one learner; other errors end the run."""
-    if not isinstance(error, EnvironmentFault | Divergence):
-        raise error
-    return error
+        return open_worlds(job.env_id, job.options, count, job.watch, job.crew, size)

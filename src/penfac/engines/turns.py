@@ -17,7 +17,7 @@ from penfac.engines.packing import (
     unpack,
     unpack_on_host,
 )
-from penfac.errors import PenfacError
+from penfac.errors import Divergence, EnvironmentFault, PenfacError
 from penfac.machine import usable_cores
 from penfac.types import EpisodeStats
 
@@ -66,6 +66,13 @@ def learn_all(
         with ThreadPoolExecutor(len(usable_cores())) as threads:
             errors = list(threads.map(attempt, learners))
     return [(i, e) for i, e in zip(learners, errors, strict=True) if e is not None]
+
+
+def raise_unless_one_learner(error: PenfacError) -> PenfacError:
+    """A broken environment or a divergence ends one learner; other errors end the run."""
+    if not isinstance(error, EnvironmentFault | Divergence):
+        raise error
+    return error
 
 
 @dataclass

@@ -52,11 +52,22 @@ def check_id(env_id: str) -> None:
         ) from error
 
 
+def is_vector(env_id: str) -> bool:
+    """Whether an id has a vectorised version only: a `gymnasium.vector.VectorEnv`."""
+    spec = gymnasium.registry.get(env_id.rpartition(":")[2])
+    return spec is not None and spec.entry_point is None
+
+
 def open_world(
     env_id: str, options: EnvOptions, watch: Watch | None = None
 ) -> "GymWorld":
     """Build one environment and check what it promises."""
     name = env_id.rpartition(":")[2]
+    if is_vector(env_id):
+        raise ConfigError(
+            f"{env_id}: is a vector environment, and this needs a single one; pass an "
+            "environment with the same spaces"
+        )
     if "mujoco" in str(gymnasium.spec(name).entry_point):
         hear_mujoco()
     kwargs = dict(options.kwargs)
@@ -73,7 +84,10 @@ def open_world(
 
 def time_step(env: gymnasium.Env) -> float | None:
     """Seconds of one step: `dt` of the environment itself, as MuJoCo's tasks have it."""
-    dt = getattr(env.unwrapped, "dt", None)
+    return time_step_of(getattr(env.unwrapped, "dt", None))
+
+
+def time_step_of(dt: Any) -> float | None:
     if isinstance(dt, float | int) and math.isfinite(dt) and dt > 0:
         return float(dt)
     return None

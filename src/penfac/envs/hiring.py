@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from penfac.envs.calls import Watch
-from penfac.envs.gym import open_world
+from penfac.envs.gym import is_vector, open_world
 from penfac.envs.options import EnvOptions
 from penfac.envs.processes import Crew
 from penfac.envs.worlds import plays_in_threads
@@ -34,6 +34,11 @@ def crew_for(
     """The processes for so many worlds, or None if this process steps them itself; `asked`
     is a number of processes, or None to measure what pays."""
     size = min(asked if asked is not None else len(usable_cores()), worlds)
+    if is_vector(env_id):
+        if asked is not None:
+            note("--env-workers: has no effect, a vector environment steps itself")
+        yield None
+        return
     if plays_in_threads(env_id, options) or size < (2 if asked is None else 1):
         yield None
         return

@@ -7,6 +7,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import inspect
 import json
 import re
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, register, registry
+from gymnasium.vector import VectorEnv
 
 from penfac.envs.base import JaxEnv
 from penfac.envs.builtin import REGISTERED
@@ -25,7 +27,7 @@ from penfac.envs.registered import announce_jax
 from penfac.errors import ConfigError
 
 NAMESPACE = "penfac-own/"
-Make = Callable[..., gymnasium.Env]
+Make = Callable[..., gymnasium.Env | VectorEnv]
 _HOLDERS: dict[str, Any] = {}  # id -> its object or function
 _SOURCES: dict[Path, "Source"] = {}  # run folder -> its source in this process
 
@@ -38,6 +40,7 @@ class Source(NamedTuple):
     make: Make | None = None  # None: Gymnasium knows the id, or the id is unknown
     limit: int | None = None  # the environment's time limit
     jax: JaxEnv | None = None  # the environment, if its worlds are part of a program
+    vector: bool = False  # `make` makes a gymnasium.vector.VectorEnv
 
     @property
     def lost(self) -> bool:
@@ -52,6 +55,8 @@ def source_of(env: Any, options: EnvOptions, known_as: str | None = None) -> Sou
         return Source(env, options)
     if isinstance(env, str):
         return made_by(functools.partial(gymnasium.make, env), options, known_as)
+    if isinstance(env, VectorEnv):  # EnvPool's are of gymnasium.Env too
+        return vector_like(env, options, known_as)
     if isinstance(env, gymnasium.Env):
         return held_in(env, options, known_as)
     if (pure := as_jax_env(env, None, options.max_episode_steps)) is not None:
@@ -61,7 +66,7 @@ def source_of(env: Any, options: EnvOptions, known_as: str | None = None) -> Sou
         return made_by(env, options, known_as)
     raise ConfigError(
         f"env is a {type(env).__name__}: must be an id, a gymnasium.Env, or a "
-        "function that makes one"
+        "function that makes one, or many (gymnasium.vector.VectorEnv)"
     )
 
 
@@ -79,7 +84,9 @@ def announce(source: Source) -> None:
         announce_jax(source.id, source.jax)
     elif source.make is not None:
         registry.pop(source.id, None)
-        register(source.id, entry_point=source.make, max_episode_steps=source.limit)
+        kind = "vector_entry_point" if source.vector else "entry_point"
+        made: dict[str, Any] = {kind: source.make}
+        register(source.id, max_episode_steps=source.limit, **made)
 
 
 def remember(folder: Path, source: Source) -> None:
@@ -98,27 +105,68 @@ def recall(folder: Path, source: Source) -> Source:
 def made_by(
     function: Callable[..., Any], options: EnvOptions, known_as: str | None
 ) -> Source:
-    """Make worlds by a function; it is called once to check what it returns."""
+    """Make worlds by a function; it is called once to check what it returns. One that
+    takes `num_envs` makes vector environments."""
     named = function.func if isinstance(function, functools.partial) else function
     name = plain_name(getattr(named, "__name__", type(named).__name__))
     with Call(name, "making it", Watch()):
         try:
-            one = function(**options.kwargs)
+            sized = {"num_envs": 1} if takes_size(function) else {}
+            one = function(**options.kwargs, **sized)
         except Exception as error:
             raise ConfigError(f"{name}: raised {told(error)}") from error
-    if not isinstance(one, gymnasium.Env):
+    if not isinstance(one, gymnasium.Env | VectorEnv):
         refuse_vectors(one)
         raise ConfigError(
             f"{name}: returned a {type(one).__name__}; must return a gymnasium.Env"
         )
-    limit = time_limit(one)
+    vector = isinstance(one, VectorEnv)
+    limit = None if vector else time_limit(one)
     with Call(name, "close", Watch()):
         one.close()
+    if vector:
+        many = vector_maker(function, bool(sized))
+        return Source(known_as or id_for(name, function), options, many, vector=True)
 
     def make(**kwargs: Any) -> gymnasium.Env:  # a plain function: specs are copied
         return function(**kwargs)
 
     return Source(known_as or id_for(name, function), options, make, limit)
+
+
+def takes_size(function: Callable[..., Any]) -> bool:
+    with contextlib.suppress(TypeError, ValueError):  # some have no signature
+        return "num_envs" in inspect.signature(function).parameters
+    return False
+
+
+def vector_maker(function: Callable[..., Any], sized: bool) -> Make:
+    """A function as Gymnasium calls a vector_entry_point."""
+
+    def make(num_envs: int, max_episode_steps: int | None = None, **kwargs: Any):
+        # the limit is only stated: the function's own environment keeps it
+        return function(**kwargs, **({"num_envs": num_envs} if sized else {}))
+
+    return make
+
+
+def vector_like(env: VectorEnv, options: EnvOptions, known_as: str | None) -> Source:
+    """Make vector environments like an object: by its spec, else by copies."""
+    if options.kwargs and known_as is None:
+        raise ConfigError(
+            "env_kwargs: has no effect on an environment that is already made; pass a "
+            "function that makes num_envs of them"
+        )
+    name = plain_name(type(env.unwrapped).__name__)
+    spec = env.unwrapped.spec if env is env.unwrapped else None
+    if isinstance(spec, EnvSpec) and "vectorization_mode" in spec.kwargs:
+        drawn = {k: v for k, v in spec.kwargs.items() if k != "render_mode"}
+        spec = dataclasses.replace(spec, kwargs=drawn)
+        again = lambda: gymnasium.make_vec(spec, env.num_envs)  # noqa: E731
+    else:
+        again = by_copying(name, env)
+    make = vector_maker(again, sized=False)
+    return Source(known_as or id_for(name, env), options, make, vector=True)
 
 
 def held_in(env: gymnasium.Env, options: EnvOptions, known_as: str | None) -> Source:
@@ -172,7 +220,7 @@ def by_spec(spec: EnvSpec | None) -> Make | None:
     return None
 
 
-def by_copying(name: str, env: gymnasium.Env) -> Make:
+def by_copying(name: str, env: gymnasium.Env | VectorEnv) -> Make:
     """Return a function that copies the object as it is now."""
     with Call(name, "copying it", Watch()):
         try:

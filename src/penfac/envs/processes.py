@@ -13,7 +13,7 @@ import numpy as np
 
 from penfac.envs.calls import Watch
 from penfac.envs.process import Died, EnvProcess
-from penfac.envs.worlds import Stepped
+from penfac.envs.stepped import Stepped
 from penfac.errors import EnvironmentFault
 from penfac.types import EnvSpec
 
@@ -79,6 +79,8 @@ class Crew:
 
 class ProcessWorlds:
     """See penfac.envs.worlds.Worlds."""
+
+    repeats = True
 
     def __init__(self, crew: Crew, count: int):
         self.crew, self.count, self.seconds = crew, count, 0.0

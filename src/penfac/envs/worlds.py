@@ -7,48 +7,41 @@ are rows of arrays in C threads.
 import contextlib
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from gymnasium.utils.seeding import np_random
 
 from penfac.envs.calls import Watch
-from penfac.envs.gym import GymWorld, action_scale, open_world
+from penfac.envs.gym import GymWorld, action_scale, is_vector, open_world
 from penfac.envs.mujoco_warnings import hear_mujoco
 from penfac.envs.options import EnvOptions
 from penfac.envs.roboschool.registration import HORIZON, IDS
+from penfac.envs.stepped import Stepped
 from penfac.errors import ConfigError, EnvironmentFault
 from penfac.policy import ActionScale
 from penfac.types import EnvSpec
 
 
-class Stepped(NamedTuple):
-    """The result of one step of k worlds."""
-
-    obs: np.ndarray  # [k, n] float32, never that after a reset
-    reward: np.ndarray  # [k]
-    terminated: np.ndarray  # [k]
-    truncated: np.ndarray  # [k]
-    terms: dict[str, np.ndarray]  # [k] each: the named parts of the reward
-    faults: dict[
-        int, EnvironmentFault
-    ]  # by position in the call: these rows are no data
-
-
 class Worlds(Protocol):
-    """`seconds` is the time spent in the environments' own step."""
+    """`seconds` is the time spent in the environments' own step. `repeats`: seed and
+    actions bring an episode back."""
 
     id: str
     actions: ActionScale
     obs_dim: int
     seconds: float
+    repeats: bool
 
     @property
     def count(self) -> int: ...
 
     def spec(self) -> EnvSpec: ...
 
-    def reset(self, w: int, seed: int) -> np.ndarray: ...
+    def reset(self, w: int, seed: int) -> np.ndarray | None:
+        """The initial observation. None: the world's row of the next step is its reset,
+        whatever the action, and no step of an episode."""
+        ...
 
     def step(self, rows: np.ndarray, actions: np.ndarray) -> Stepped: ...
 
@@ -67,9 +60,14 @@ class Crew(Protocol):
 
 def open_worlds(
     env_id: str, options: EnvOptions, count: int, watch: Watch | None = None,
-    crew: Crew | None = None,
+    crew: Crew | None = None, size: int | None = None,
 ) -> Worlds:  # fmt: skip
-    """Open worlds by id; the kinds of worlds differ in speed only."""
+    """Open worlds by id; the kinds of worlds differ in speed only. `size` is the number
+    of worlds of a learner."""
+    if is_vector(env_id):
+        from penfac.envs.vector import VectorWorlds
+
+        return VectorWorlds(env_id, options, count, size, watch or Watch())
     if plays_in_threads(env_id, options):
         return RoboschoolWorlds(env_id, options, count, watch or Watch())
     if crew is not None:
@@ -84,6 +82,8 @@ def plays_in_threads(env_id: str, options: EnvOptions) -> bool:
 
 class GymWorlds:
     """Gymnasium environments, one after the other."""
+
+    repeats = True
 
     def __init__(self, open_one: Callable[[], GymWorld], count: int):
         self.open_one = open_one
@@ -144,6 +144,8 @@ class GymWorlds:
 
 class RoboschoolWorlds:
     """Rows of arrays: one call of the engine plays them all, in C threads."""
+
+    repeats = True
 
     def __init__(self, env_id: str, options: EnvOptions, count: int, watch: Watch):
         from penfac.envs.roboschool.cpu import CpuEngine

@@ -7,6 +7,7 @@ import numpy as np
 
 from penfac.envs.gym import non_finite
 from penfac.envs.worlds import Worlds
+from penfac.errors import EnvironmentFault
 from penfac.rollout.explorer import check_finite, finite_sum
 from penfac.rollout.lockstep import Ask, Player
 
@@ -32,7 +33,7 @@ def play_episodes(
     `act` gets the observations of the worlds that still play, and the step number.
     """
     k = len(seeds)
-    obs = np.stack([worlds.reset(first + w, seed) for w, seed in enumerate(seeds)])
+    obs = np.stack([begun(worlds, first + w, seed) for w, seed in enumerate(seeds)])
     returns, lengths, ended = np.zeros(k), np.zeros(k, int), np.zeros(k, bool)
     alive, t = np.ones(k, bool), 0
     while alive.any():
@@ -51,6 +52,14 @@ def play_episodes(
         alive[living] = ~(stepped.terminated | stepped.truncated)
         t += 1
     return Played(returns.tolist(), lengths.tolist(), ended.tolist())
+
+
+def begun(worlds: Worlds, w: int, seed: int) -> np.ndarray:
+    """The initial observation of a world; all begin at once, so none has to wait."""
+    obs = worlds.reset(w, seed)
+    if obs is None:
+        raise EnvironmentFault(f"{worlds.id}: world {w} cannot begin an evaluation")
+    return obs
 
 
 def raise_if_non_finite(

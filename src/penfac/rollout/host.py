@@ -6,31 +6,21 @@ and the number of the episode.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from penfac.envs.gym import non_finite
+from penfac.envs.stepped import Stepped
 from penfac.envs.worlds import Worlds
 from penfac.errors import EnvironmentFault
 from penfac.randomness import Stream, env_seed, generator
 from penfac.rollout.explorer import Explorer, check_finite, finite_sum
-from penfac.rollout.lockstep import Ask, Player
+from penfac.rollout.lockstep import Ask, Player, part_of
+from penfac.rollout.running import RunningWorlds
 from penfac.rollout.step_log import PlayedSteps, StepLog
 from penfac.types import EpisodeStats, Transitions
 
 NOISE_BLOCK = 128  # steps of noise drawn at once
-
-
-class RunningWorlds(NamedTuple):
-    """Worlds in mid-episode as a checkpoint holds them: enough to replay the episodes."""
-
-    episode: np.ndarray  # [W] its number
-    length: np.ndarray  # [W] the steps played so far
-    actions: np.ndarray  # [sum of length, m] in [-1, 1], world after world
-    obs: np.ndarray  # [W, n] the last observation: compared after the replay
-    drift: np.ndarray  # [W, m] of temporally correlated noise
-
 
 Collected = tuple[Transitions, EpisodeStats, int]  # with the next episode's number
 
@@ -62,6 +52,7 @@ class HostWorlds:
         self.blocks = np.zeros((count, NOISE_BLOCK, m))
         # the actions of episodes that continue in the next batch, [W, at least length, m]
         self.played = np.zeros((count, NOISE_BLOCK, m), np.float32)
+        self.waiting = np.zeros(count, bool)  # for a reset in the next step
         self.restarts, self.faults = restarts, 0
 
     # --- whole episodes, as in the paper ---------------------------------------------
@@ -84,7 +75,7 @@ class HostWorlds:
         while alive.any():
             living = np.flatnonzero(alive)
             ended = yield from self._step(living, act, log)
-            steps += len(living)
+            steps += len(log.parts[-1].reward)
             for w in ended:
                 finished = self._finish(w, log, stats)
                 more = next_episode - first < episodes or steps < min_steps
@@ -130,35 +121,26 @@ class HostWorlds:
 
     def restore(self, running: RunningWorlds) -> None:
         """Replay every unfinished episode from its seed with the same actions."""
-        offset = 0
-        for w, (episode, length) in enumerate(
-            zip(running.episode, running.length, strict=True)
-        ):
-            if episode < 0:
-                continue
-            self._start(w, int(episode))
-            for action in running.actions[offset : offset + length]:
-                self._replay_step(w, action)
-            offset += length
-            if not np.array_equal(self.obs[w], running.obs[w]):
-                raise EnvironmentFault(
-                    f"{self.id}: episode {episode}, repeated with its seed and actions, led "
-                    "to another state, so this run cannot be resumed exactly; use "
-                    "collect=episodes with this environment"
-                )
+        running.replay(self._start, self._replay_step)
+        for episode in running.changed(self.obs):
+            raise EnvironmentFault(
+                f"{self.id}: episode {episode}, repeated with its seed and actions, led "
+                "to another state, so this run cannot be resumed exactly; use "
+                "collect=episodes with this environment"
+            )
         self.drift = running.drift.copy()
 
-    def _replay_step(self, w: int, action: np.ndarray) -> None:
-        to_env = self.actions.to_env(action[None], clip=self.clip)
-        stepped = self.worlds.step(np.array([self.first + w]), to_env)
+    def _replay_step(self, rows: np.ndarray, action: np.ndarray) -> None:
+        to_env = self.actions.to_env(action, clip=self.clip)
+        stepped = self.worlds.step(self.first + rows, to_env)
         for fault in stepped.faults.values():
             raise fault
-        self.returned[w] += stepped.reward[0]
-        self.obs[w] = stepped.obs[0]
-        self._remember(np.array([w]), action)
-        if self.length[w] % NOISE_BLOCK == 0:
+        self.returned[rows] += stepped.reward
+        self.obs[rows] = stepped.obs
+        self._remember(rows, action)
+        for w in rows[self.length[rows] % NOISE_BLOCK == 0]:
             self._draw(w)
-        self.length[w] += 1
+        self.length[rows] += 1
 
     # --- one world -------------------------------------------------------------------
 
@@ -169,10 +151,14 @@ class HostWorlds:
         seed = env_seed(self.seed, Stream.TRAIN_RESET, episode)
         while True:
             try:
-                self.obs[w] = self.worlds.reset(self.first + w, seed)
-                return
+                obs = self.worlds.reset(self.first + w, seed)
             except EnvironmentFault as fault:
                 self._replace(w, fault, None)
+                continue
+            self.waiting[w] = obs is None
+            if obs is not None:
+                self.obs[w] = obs
+            return
 
     def _draw(self, w: int) -> None:
         """Draw the next block of noise; step t of an episode uses row t of its stream."""
@@ -193,11 +179,17 @@ class HostWorlds:
     ) -> Player[list[int]]:
         """One step of the living worlds; returns the worlds whose episode ended."""
         self.poll()
+        waiting = living[self.waiting[living]]
+        if len(waiting) == len(living):  # a step of its own, which nobody plays
+            nothing = self.actions.to_env(self.drift[:0])
+            yield from self._ask(living[:0], nothing, living)
+        elif len(waiting):
+            living = living[~self.waiting[living]]
         # mostly all are alive, and a slice is cheaper than a list of indices
         at = slice(None) if len(living) == self.count else living
         obs, action = self._choose(living, at, act)
         to_env = self.actions.to_env(action, clip=self.clip)
-        stepped = yield Ask(living + self.first, to_env)
+        stepped = yield from self._ask(living, to_env, waiting)
         next_obs, reward = stepped.obs, stepped.reward
         terminated, truncated = stepped.terminated, stepped.truncated
         failed: list[int] = []
@@ -224,6 +216,22 @@ class HostWorlds:
             return []
         log.discarded.update(int(self.episode[w]) for w in failed)
         return [int(w) for w in living[over] if w not in failed] + failed
+
+    def _ask(
+        self, living: np.ndarray, to_env: np.ndarray, waiting: np.ndarray
+    ) -> Player[Stepped]:
+        """Step worlds. The same step resets those that wait; it is none of theirs."""
+        waiting = waiting[self.waiting[waiting]]
+        if not len(waiting):
+            return (yield Ask(living + self.first, to_env))
+        k, middle = len(living), self.actions.to_env(0 * self.drift[waiting])
+        rows = np.concatenate([living, waiting]) + self.first
+        stepped = yield Ask(rows, np.concatenate([to_env, middle]))
+        begun = part_of(stepped, k, len(rows))
+        for fault in begun.faults.values():
+            raise fault
+        self.obs[waiting], self.waiting[waiting] = begun.obs, False
+        return part_of(stepped, 0, k)
 
     def _choose(
         self, living: np.ndarray, at: slice | np.ndarray, act: Explorer

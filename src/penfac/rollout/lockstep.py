@@ -9,7 +9,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from penfac.envs.worlds import Stepped, Worlds
+from penfac.envs.stepped import Stepped
+from penfac.envs.worlds import Worlds
 from penfac.errors import PenfacError
 
 
@@ -63,17 +64,22 @@ def _split(stepped: Stepped, asks: dict[Key, Ask]) -> dict[Key, Stepped]:
     answers, start = {}, 0
     for key, ask in asks.items():
         end = start + len(ask.rows)
-        part = slice(start, end)
-        answers[key] = Stepped(
-            stepped.obs[part],
-            stepped.reward[part],
-            stepped.terminated[part],
-            stepped.truncated[part],
-            {name: term[part] for name, term in stepped.terms.items()},
-            {i - start: f for i, f in stepped.faults.items() if start <= i < end},
-        )
+        answers[key] = part_of(stepped, start, end)
         start = end
     return answers
+
+
+def part_of(stepped: Stepped, start: int, end: int) -> Stepped:
+    """The rows from `start` on, before `end`."""
+    part = slice(start, end)
+    return Stepped(
+        stepped.obs[part],
+        stepped.reward[part],
+        stepped.terminated[part],
+        stepped.truncated[part],
+        {name: term[part] for name, term in stepped.terms.items()},
+        {i - start: f for i, f in stepped.faults.items() if start <= i < end},
+    )
 
 
 def play_alone(worlds: Worlds, player: Player[Result]) -> Result:

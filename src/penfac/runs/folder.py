@@ -39,7 +39,7 @@ BEST = "policy-best"  # the policy of the best evaluation
 NAMES = (  # of the files that a run or a search leaves in its own folder
     *csv_files.KEPT, "config.json", "timing.csv", "checkpoints", "replay", "policy", BEST,
     "curve.png", "tb", "status.json", "log.txt", "fault.json", "lock", "search.csv",
-    "best.toml", "optuna.journal", "track.json",
+    "best.toml", "optuna.journal", "track.json", "deciding.lock", "claim.lock", "turn.txt",
 )  # fmt: skip
 
 

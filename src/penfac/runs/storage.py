@@ -141,16 +141,18 @@ os.register_at_fork(after_in_child=drop_locks)
 
 
 class Lock:
-    """One process at a time; the kernel releases the lock when that process dies."""
+    """One process at a time, or all that share it; the kernel releases the lock when a
+    process dies."""
 
-    def __init__(self, folder: Path, name: str = "lock"):
+    def __init__(self, folder: Path, name: str = "lock", shared: bool = False):
         with storage(folder):
             self.file = open(  # noqa: SIM115
                 folder / name, "a+", encoding="utf-8", opener=no_link
             )
         self.held = True  # False: the file system has no locks
         try:
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+            fcntl.flock(self.file, kind | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in NO_LOCKS:
                 self.held = False

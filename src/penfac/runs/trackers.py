@@ -47,7 +47,7 @@ def check_wandb() -> None:
         raise ConfigError(
             '--track wandb: wandb is missing; pip install "penfac[wandb]"'
         ) from None
-    logging.getLogger("wandb").setLevel(logging.ERROR)
+    hush("wandb")
     settings = wandb.setup(wandb.Settings(silent=True)).settings
     known = True
     if settings.mode == "online":
@@ -110,13 +110,23 @@ def check_mlflow() -> None:
         raise ConfigError(
             '--track mlflow: MLflow is missing; pip install "penfac[mlflow]"'
         ) from None
-    for name in ("mlflow", "alembic"):  # they tell how they make their tables
-        logging.getLogger(name).setLevel(logging.ERROR)
+    hush("mlflow")
     try:
-        mlflow.tracking.MlflowClient()
+        client = mlflow.tracking.MlflowClient()
+        if client.tracking_uri.startswith("sqlite:"):
+            client.search_experiments(max_results=1)  # tables, before processes meet
     except Exception as error:  # a place that it cannot use
         first = str(error).strip().partition("\n")[0]
         raise ConfigError(f"--track mlflow: {first}") from None
+
+
+LOGGERS = {"wandb": ["wandb"], "mlflow": ["mlflow", "alembic"]}
+
+
+def hush(name: str) -> None:
+    """A tracker tells how it makes its tables, and more."""
+    for logger in LOGGERS.get(name, ()):
+        logging.getLogger(logger).setLevel(logging.ERROR)
 
 
 CHECKS = {"wandb": check_wandb, "mlflow": check_mlflow}

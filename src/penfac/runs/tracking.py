@@ -16,9 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from penfac.errors import ConfigError, CorruptFile
 from penfac.runs import trackers
-from penfac.runs.config import RunConfig
 from penfac.runs.folder import RunFolder
-from penfac.runs.learners import Learner
 from penfac.runs.storage import read_file
 
 FILE = "track.json"  # the ids under which trackers know a learner
@@ -40,7 +38,7 @@ class About(NamedTuple):
 
     id: str  # the same when the run is resumed
     name: str
-    group: str  # the run folder
+    group: str  # the run, search or study that it is part of
     settings: dict[str, Any]
 
 
@@ -60,24 +58,23 @@ def check(names: tuple[str, ...]) -> None:
 
 def open_all(
     names: tuple[str, ...],
-    learner: Learner,
-    config: RunConfig,
+    path: Path,
+    name: str,
+    group: str,
     settings: dict[str, Any],
-    group: Path,
     tell: Callable[[str], None],
 ) -> "list[Courier]":
-    """The trackers of one learner."""
+    """The trackers of the learner in a folder."""
     kinds = {name: KINDS[name] for name in dict.fromkeys(names) if name in KINDS}
     if not kinds:
         return []
-    own = learner.path.relative_to(group).as_posix()
-    title = f"{config.algo}/{group.name}"
-    name = title if own == "." else f"{title}/{own}"
-    ids = read_ids(learner.path)
+    for word in kinds:
+        trackers.hush(word)
+    ids = read_ids(path)
     known = {word: ids.get(word, uuid.uuid4().hex[:16]) for word in kinds}
-    RunFolder(learner.path).write_json(FILE, ids | known)
+    RunFolder(path).write_json(FILE, ids | known)
     return [
-        Courier(word, kind, About(known[word], name, title, settings), tell)
+        Courier(word, kind, About(known[word], name, group, settings), tell)
         for word, kind in kinds.items()
     ]
 

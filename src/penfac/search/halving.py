@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from penfac.algos import ALGORITHMS
 from penfac.algos.base import Algorithm
-from penfac.errors import ConfigError, PenfacError
+from penfac.errors import ConfigError, PenfacError, RunFolderBusy
 from penfac.machine import runs_on_accelerator, usable_cores
 from penfac.runs.config import RunConfig, SearchConfig, differences
 from penfac.runs.folder import create_folder
@@ -85,7 +85,11 @@ def start_or_resume(
     """Go on with the search of this name, if there is one; else begin it."""
     folder = request.out / "tune" / request.algo / str(request.name)
     if not folder.exists():
-        return start(request, search, limits, listener)
+        try:
+            return start(request, search, limits, listener)
+        except RunFolderBusy:  # another process was faster
+            if not folder.exists():
+                raise
     run = Run.open(folder)
     asked = config_of(request, search, limits.command)
     config = continued(run.config, asked, folder)
@@ -198,7 +202,7 @@ def search_rungs(
     alive: tuple[str, ...] = tuple(run.config.arms or ())
     rows: list[RungResult] = []
     reason, code = "finished", 0
-    limits = dataclasses.replace(limits, pictures=False)
+    limits = dataclasses.replace(limits, pictures=False, home=run.path)
     try:
         with Interruption(limits.stop_after) as interruption:
             for rung, steps in enumerate(rungs(run.config)):

@@ -5,6 +5,7 @@ from both when a search begins or goes on, so a lost or damaged journal costs no
 """
 
 import contextlib
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from penfac.errors import ConfigError, StorageError
 from penfac.search.space import Space, as_number, toml_value
 
 JOURNAL = "optuna.journal"  # the study, where no other storage is named
+SECOND_ATTEMPT = 1.0  # seconds before it
 OWNER = "penfac_folder"  # attribute of a study: the folder of its search
 
 
@@ -129,10 +131,10 @@ def rounding_sampler(seed: int) -> Any:
 
 def check_storage(storage: str | None) -> None:
     """Fail where Optuna or the database is not there, before anything is made."""
-    optuna = load_optuna()
+    load_optuna()
     if storage is not None:
         with refusals(storage):
-            optuna.storages.RDBStorage(storage)
+            open_database(storage)
 
 
 def distributions(space: Space) -> dict[str, Any]:
@@ -159,11 +161,23 @@ def open_storage(folder: Path, storage: str | None) -> Any:
     for stale in folder.glob(f"{JOURNAL}*"):  # it is made from the runs again
         stale.unlink()
     if storage is not None:
-        return optuna.storages.RDBStorage(storage)
+        return open_database(storage)
     journal = optuna.storages.journal
     path = str(folder / JOURNAL)
     lock = journal.JournalFileOpenLock(path)
     return optuna.storages.JournalStorage(journal.JournalFileBackend(path, lock))
+
+
+def open_database(url: str) -> Any:
+    """Another process may be making the tables: a second attempt finds them."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    storages = load_optuna().storages
+    try:
+        return storages.RDBStorage(url)
+    except SQLAlchemyError:
+        time.sleep(SECOND_ATTEMPT)
+        return storages.RDBStorage(url)
 
 
 def replace_study(kept: Any, name: str, folder: Path) -> None:

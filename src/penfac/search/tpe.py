@@ -1,11 +1,14 @@
 """A search that learns where to look: Optuna's TPE, with asynchronous successive halving.
 
 Each config is a process. Who is free takes the config that goes on, or draws one. A
-decision is in config.json before anything follows from it.
+decision is in config.json before anything follows from it. Several processes, also of
+several machines, may work on one search in one folder.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -31,6 +34,7 @@ from penfac.search.rungs import (
     worker_error,
     write_table,
 )
+from penfac.search.sharing import Share
 from penfac.settings.configs import check, from_values, to_values
 from penfac.training.interruption import Interruption, StopRequested
 from penfac.training.limits import Limits
@@ -38,6 +42,8 @@ from penfac.training.listener import Listener
 from penfac.training.trial import train_silently, write_configs
 from penfac.workers import LOST, RETRIES, Task, how_it_ended, run_growing
 
+LOOK_EVERY = 0.5  # seconds, while only other processes work
+NO_LOCKS = "this file system has no locks, so one process alone may search here"
 TRIES = 100  # draws in a row that are no new config, before the search ends
 
 
@@ -50,17 +56,22 @@ def search_tpe(
 ) -> SearchOutcome:
     """Draw, train and judge configs until there are enough of them."""
     refuse_device(run.config, limits)
-    limits = dataclasses.replace(limits, pictures=False)
+    limits = dataclasses.replace(limits, pictures=False, home=run.path)
     reason, code = "finished", 0
-    with Lock(run.path):
+    with Lock(run.path, shared=True) as lock:
+        if not lock.held:
+            listener.noted(NO_LOCKS)
         search = TpeSearch(run, limits, listener, storage)
         try:
             with Interruption(limits.stop_after) as interruption:
                 search.work(interruption)
         except StopRequested as stop:
             reason, code = str(stop), stop.exit_code
-        search.write()
-        return conclude(search.run, named, search.table(), reason, code)
+        finally:
+            search.share.close()
+        with search.deciding():
+            search.write()
+            return conclude(search.run, named, search.table(), reason, code)
 
 
 def refuse_device(config: RunConfig, limits: Limits) -> None:
@@ -83,16 +94,32 @@ class TpeSearch:
         self.rows: list[RungResult] = []
         self.lost: dict[str, int] = {}
         self.exhausted = False
-        self.study = OptunaStudy(run.path, search_of(run.config).space, storage)
-        self.retell()
+        self.count = search_of(run.config).processes or len(usable_cores())
+        self.storage, self.share = storage, Share(run.path)
+        self.study: OptunaStudy
+        asked = search_of(run.config)
+        with self.deciding():  # what this command says of it holds for all
+            known = search_of(self.run.config)
+            own = {"configs": asked.configs, "processes": asked.processes}
+            self.save(search=replace(known, **own))
 
     @property
     def arms(self) -> dict:
         return self.run.config.arms or {}
 
+    @contextlib.contextmanager
+    def deciding(self, poll: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Decide alone, after hearing what other processes decided."""
+        with self.share.alone(poll) as heard_late:
+            if heard_late:
+                self.retell()
+            yield
+
     def retell(self) -> None:
         """Tell the study what the folders hold."""
-        known = search_of(self.run.config)
+        self.run = Run(self.run.path, Run.open(self.run.path).config)
+        known, self.rows = search_of(self.run.config), []
+        self.study = OptunaStudy(self.run.path, known.space, self.storage)
         for arm, cfg in self.arms.items():
             self.study.begin(arm, to_values(cfg))
         for arm, rung, goes_on in known.told:
@@ -117,25 +144,29 @@ class TpeSearch:
     # --- working -----------------------------------------------------------------------
 
     def work(self, interruption: Interruption) -> None:
-        count = search_of(self.run.config).processes or len(usable_cores())
-        waiting = [self.task(*x, interruption) for x in self.unfinished()]
-        self.fill(waiting, count, interruption)
-        for arm, code in run_growing(waiting, count, interruption.poll):
-            task = self.ended(arm, code, interruption)
-            if task is not None:
-                waiting.insert(0, task)  # what was begun ends before more begins
-            else:
-                self.fill(waiting, 1, interruption)
+        waiting: list[Task] = []
+        while not self.is_done():
+            with self.deciding(interruption.poll):
+                self.fill(waiting, self.count, interruption)
+            for name, code in run_growing(waiting, self.count, interruption.poll):
+                with self.deciding(interruption.poll):
+                    task = self.ended(name, code, interruption)
+                    if task is not None:  # what was begun ends before more begins
+                        waiting.insert(0, task)
+                    else:
+                        self.share.release(name.rpartition(":")[0])
+                        self.fill(waiting, 1, interruption)
+            self.look(interruption)
 
-    def unfinished(self) -> Iterator[tuple[str, int]]:
-        """Configs and the rung that each has to reach."""
-        last = {row.config: row for row in self.rows}
-        for arm in self.arms:
-            row = last.get(arm)
-            if row is None:
-                yield arm, 0
-            elif row.kept and not row.failed:
-                yield arm, row.rung + 1
+    def look(self, interruption: Interruption) -> None:
+        """Wait until there is something to do for this process, or nothing for anyone."""
+        while True:
+            interruption.poll()
+            self.run = Run(self.run.path, Run.open(self.run.path).config)
+            left = [arm for arm, _ in unfinished(self.run.config)]
+            if self.is_done() or any(map(self.share.is_free, left)) or self.may_draw():
+                return
+            time.sleep(LOOK_EVERY)
 
     def task(self, arm: str, rung: int, interruption: Interruption) -> Task:
         part = Run(self.run.path / arm, arm_config(self.run.config, arm))
@@ -145,13 +176,20 @@ class TpeSearch:
         return Task(f"{arm}:{rung}", train_silently, (part, limits))
 
     def fill(self, waiting: list[Task], count: int, interruption: Interruption) -> None:
-        """Draw configs until so many wait, or all are drawn."""
-        while len(waiting) < count and not self.exhausted:
-            if len(self.arms) >= search_of(self.run.config).configs:
-                return
+        """Take configs that nobody trains, then draw some, until so many wait."""
+        for arm, rung in list(unfinished(self.run.config)):
+            mine = arm in self.share.claims
+            if len(waiting) < count and not mine and self.share.claim(arm):
+                waiting.append(self.task(arm, rung, interruption))
+        while len(waiting) < count and self.may_draw():
             arm = self.draw()
             if arm is not None:
+                self.share.claim(arm)
                 waiting.append(self.task(arm, 0, interruption))
+
+    def may_draw(self) -> bool:
+        enough = len(self.arms) >= search_of(self.run.config).configs
+        return not (enough or self.exhausted)
 
     def ended(self, name: str, code: int, interruption: Interruption) -> Task | None:
         """Judge a config that came to a rung; its next task, if it goes on."""
@@ -241,11 +279,19 @@ class TpeSearch:
         ]
 
     def is_done(self) -> bool:
-        enough = len(self.arms) >= search_of(self.run.config).configs
-        return (enough or self.exhausted) and not list(self.unfinished())
+        return not self.may_draw() and not list(unfinished(self.run.config))
 
     def write(self) -> None:
         write_table(self.run, self.table())
+
+
+def unfinished(config: RunConfig) -> Iterator[tuple[str, int]]:
+    """Configs and the rung that each has to reach."""
+    last = {arm: (rung, goes_on) for arm, rung, goes_on in search_of(config).told}
+    for arm in config.arms or ():
+        rung, goes_on = last.get(arm, (-1, True))
+        if goes_on:
+            yield arm, rung + 1
 
 
 def name_of(number: int, configs: int) -> str:

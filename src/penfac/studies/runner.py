@@ -112,7 +112,7 @@ def run_plan(
     lost: dict[str, str] = {}
     with Interruption(limits.stop_after) as interruption:
         within = dataclasses.replace(
-            limits, stop_after=interruption.left(), pictures=False
+            limits, stop_after=interruption.left(), pictures=False, home=folder
         )
         ends = execute(folder, planned, how, within, todo, interruption.poll, tell)
         try:

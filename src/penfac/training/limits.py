@@ -22,6 +22,7 @@ class Limits:
     until: int | None = None  # stop at this step of a run that is to be longer
     pictures: bool = True  # curves and TensorBoard
     track: tuple[str, ...] = ()  # trackers that hear the numbers too
+    home: Path | None = None  # the study or search that the run is part of
     saved: Callable[[Path], None] | None = None  # called after every checkpoint of all
 
 

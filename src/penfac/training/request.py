@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 import penfac
-from penfac.envs.gym import check_id
+from penfac.envs.gym import check_id, is_vector
 from penfac.envs.options import EnvOptions
 from penfac.errors import ConfigError
 from penfac.runs.config import RunConfig, check_arm_name, check_config
@@ -47,6 +47,11 @@ def resolve(request: Request) -> RunConfig:
         check_id(request.env)
     config = settle(request)
     check_id(request.env)
+    if request.restarts and is_vector(request.env):
+        raise ConfigError(
+            f"--env-restarts {request.restarts}: {request.env} is a vector environment, "
+            "which breaks as a whole; leave it out"
+        )
     return config
 
 
