@@ -21,7 +21,6 @@ from penfac.core.noise import Exploration
 from penfac.envs.gym import open_world
 from penfac.envs.options import EnvOptions
 from penfac.envs.worlds import GymWorlds, open_worlds
-from penfac.errors import EnvironmentFault
 from penfac.randomness import Stream, env_seed
 from penfac.rollout.episodes import play_episodes
 from penfac.rollout.evaluate import Candidate, Evaluator, act_by_mean
@@ -367,10 +366,16 @@ def test_a_restored_world_goes_on_bit_for_bit(before, how, sigma):
         following = after
 
 
-def test_an_environment_deaf_to_its_seed_cannot_be_resumed():
-    """Playing the same actions again leads elsewhere: refused, and told why."""
+def test_an_environment_deaf_to_its_seed_begins_new_episodes():
+    """Playing the same actions again leads elsewhere: nothing else is lost."""
     make = opener(lambda _: Wanderer(300, shaken=True))
     worlds = LoneWorlds(make, SEED, 2)
-    worlds.collect_steps(pure_noise(2), 0, 5)
-    with pytest.raises(EnvironmentFault, match="led to another state"):
-        LoneWorlds(make, SEED, 2).restore(worlds.snapshot())
+    *_, following = worlds.collect_steps(pure_noise(2), 0, 5)
+    other = LoneWorlds(make, SEED, 2)
+    assert other.restore(worlds.snapshot()) == 2
+    standing = other.snapshot()
+    assert list(standing.episode) == [-1, -1]
+    assert not len(standing.actions)
+    *_, after = other.collect_steps(pure_noise(2), following, 5)
+    assert after == following + 2
+    assert list(other.episode) == [following, following + 1]

@@ -49,6 +49,10 @@ from penfac.rollout.lockstep import Player, play_together
 from penfac.rollout.padding import pad
 from penfac.rollout.running import RunningWorlds
 
+UNEQUAL = (
+    "unfinished episodes that led to another state when repeated with their seeds and "
+    "actions: {}; new ones begin, so the run continues, but not bit for bit"
+)
 UNREPEATED = "cannot repeat episodes; a resumed run begins new ones, so its bits differ"
 
 
@@ -282,7 +286,9 @@ class HostEngine:
             self.job.note(f"{self.job.env_id}: new episodes begin")
             return
         running = RunningWorlds(*(arrays[f"worlds.{x}"] for x in RunningWorlds._fields))
-        self.players[i].restore(running)
+        if astray := self.players[i].restore(running):
+            self.job.note(f"{self.job.env_id}: {UNEQUAL.format(astray)}")
+            running = self.players[i].snapshot()
         self.running[i] = running
 
     def policy(self, i: int) -> Policy:

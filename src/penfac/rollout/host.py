@@ -119,22 +119,28 @@ class HostWorlds:
             self.drift.copy(),
         )  # fmt: skip
 
-    def restore(self, running: RunningWorlds) -> None:
-        """Replay every unfinished episode from its seed with the same actions."""
-        running.replay(self._start, self._replay_step)
-        for episode in running.changed(self.obs):
-            raise EnvironmentFault(
-                f"{self.id}: episode {episode}, repeated with its seed and actions, led "
-                "to another state, so this run cannot be resumed exactly; use "
-                "collect=episodes with this environment"
-            )
-        self.drift = running.drift.copy()
+    def restore(self, running: RunningWorlds) -> int:
+        """Replay every unfinished episode from its seed with the same actions.
 
-    def _replay_step(self, rows: np.ndarray, action: np.ndarray) -> None:
+        Returns how many led elsewhere, as they may on another machine: their worlds begin
+        new episodes with the next batch.
+        """
+        ended = np.zeros(self.count, bool)
+        running.replay(self._start, lambda *steps: self._replay_step(*steps, ended))
+        self.drift = running.drift.copy()
+        astray = running.changed(self.obs) | ended
+        self.episode[astray], self.length[astray] = -1, 0
+        return int(astray.sum())
+
+    def _replay_step(
+        self, rows: np.ndarray, action: np.ndarray, ended: np.ndarray
+    ) -> None:
         to_env = self.actions.to_env(action, clip=self.clip)
         stepped = self.worlds.step(self.first + rows, to_env)
-        for fault in stepped.faults.values():
-            raise fault
+        for i, fault in stepped.faults.items():
+            if not ended[rows[i]]:
+                raise fault
+        ended[rows] |= stepped.terminated | stepped.truncated
         self.returned[rows] += stepped.reward
         self.obs[rows] = stepped.obs
         self._remember(rows, action)

@@ -1,6 +1,6 @@
 """Worlds in mid-episode: kept in a checkpoint, and brought back from it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -34,8 +34,7 @@ class RunningWorlds(NamedTuple):
                 at = first[rows] + self.length[rows] - left
                 step(rows, self.actions[at])
 
-    def changed(self, obs: np.ndarray) -> Iterator[int]:
-        """The episodes that led to another state."""
-        for w in np.flatnonzero(self.episode >= 0):
-            if not np.array_equal(obs[w], self.obs[w]):
-                yield int(self.episode[w])
+    def changed(self, obs: np.ndarray) -> np.ndarray:
+        """Which unfinished episodes led to another state."""
+        same = (obs == self.obs).all(axis=1)
+        return ~same & (self.episode >= 0)
