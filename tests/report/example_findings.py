@@ -87,7 +87,8 @@ def claim(words: str, verdict: str, reason: str, comparisons: list[dict]) -> dic
         "words": words, "where": "Sec. 6.1, Figures 1-3", "verdict": verdict,
         "reason": reason, "power": power if comparisons else "", "seeds": 10,
         "budget": "10 of the paper's 60 seeds, 1,000,000 steps", "warnings": [],
-        "comparisons": comparisons,
+        "sensitivity": "the verdict changes: holds by the final return" if comparisons
+        else "", "comparisons": comparisons,
     }  # fmt: skip
 
 

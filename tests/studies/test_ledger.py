@@ -38,7 +38,9 @@ def test_files_of_a_report_give_its_verdicts_again(monkeypatch):
     shutil.rmtree(HOME)
     (told,) = verdict_cells(study, read_made(folder))
     (claim,) = found["claims"]
-    assert told == f"{claim['verdict']} (3 seeds, 300 steps)"
+    needed = claim["seeds_needed"]
+    assert claim["verdict"] == "not shown"
+    assert told == f"not shown (3 seeds, 300 steps; 10 % takes {needed} seeds)"
 
 
 def test_a_failed_seed_still_counts(monkeypatch):
@@ -91,7 +93,8 @@ def test_a_claim_of_which_a_part_was_not_run():
     study = paper_study("fig2", "authors")
     found = {
         "verdict": "not shown", "seeds": 5, "measures": {"final": "not shown"},
-        "warnings": [], "comparisons": [{"verdict": "holds"}, {"verdict": "not run"}],
+        "by_measure": {}, "seeds_needed": None, "warnings": [],
+        "comparisons": [{"verdict": "holds"}, {"verdict": "not run"}],
     }  # fmt: skip
     made = ledger.Made(10**6, {}, [])
     told = cell(study, study.claims[0], found, made)

@@ -88,6 +88,10 @@ def print_report(report: dict[str, Any]) -> None:
     for claim in report["findings"]["claims"]:
         why = f"{claim['reason']}; {claim['budget']}"
         say(f'{claim["verdict"]}: "{claim["words"]}" ({why})')
+        if claim["seeds_needed"] is not None:
+            say(f"  {claim['power']}")
+        if len(set(claim["by_measure"].values())) > 1:
+            say(f"  {claim['sensitivity']}")
         for warning in claim["warnings"]:
             say(f"  warning: {warning}")
     say_newer(report["findings"]["newer"])

@@ -1,17 +1,22 @@
 """The findings of a study: curves, scores and verdicts as one plain document."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from penfac import stats
 from penfac.settings.configs import to_values
 from penfac.studies import plan, spec, verdicts
-from penfac.studies.claims import Need, Side
+from penfac.studies.claims import Claim, Need, Side
 from penfac.studies.curve_files import add_published
+from penfac.studies.effects import ScoreLookup
 from penfac.studies.run_results import RunResult, read_run
 from penfac.studies.run_scores import activity_lookup, runs_of, score_lookup, scores
 from penfac.studies.spec import Study
+from penfac.studies.verdicts import ActivityLookup
 
+WHOLE = {"final": "by the final return", "area": "over the whole curve"}
 GAITS = ("gait.gif", "gait.png", "strip.png")
 
 
@@ -141,7 +146,35 @@ def judge_claims(study: Study, runs: list[RunResult]) -> list[dict[str, Any]]:
         rows = [r for r in claim["comparisons"] if r["verdict"] != "not run"]
         claim["seeds"] = min((n for row in rows for n in row["n"]), default=0)
         claim["budget"] = budget(study, claim["seeds"])
+    for claim, found in zip(study.claims, judged, strict=True):
+        by = both_measures(claim, found, study.envs, arms, look, activity)
+        found["by_measure"], found["sensitivity"] = by, sensitivity(by)
     return judged
+
+
+def both_measures(
+    claim: Claim, found: dict[str, Any], envs: Sequence[str], arms: list[str],
+    look: ScoreLookup, activity: ActivityLookup,
+) -> dict[str, str]:  # fmt: skip
+    """The verdict by the final return and by the whole curve; empty for a claim that is
+    about another part of the curve."""
+    if not set(claim.measures) <= WHOLE.keys():
+        return {}
+    known = found["measures"]
+    for measure in WHOLE.keys() - known.keys():
+        other = replace(claim, measure=measure)
+        known = known | verdicts.judge(other, envs, arms, look, activity)["measures"]
+    return {measure: known[measure] for measure in WHOLE}
+
+
+def sensitivity(by: dict[str, str]) -> str:
+    """Whether the verdict depends on what of the curve counts; empty if nothing ran."""
+    told = set(by.values())
+    if not by or told == {"not run"}:
+        return ""
+    if len(told) == 1:
+        return "the verdict is the same by the final return and over the whole curve"
+    return "the verdict changes: " + ", ".join(f"{v} {WHOLE[m]}" for m, v in by.items())
 
 
 def budget(study: Study, seeds: int) -> str:

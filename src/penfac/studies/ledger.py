@@ -20,8 +20,10 @@ Every sentence of the paper that an experiment can test, the study that tests it
 not run yet ([what they mean](studies.md#judging)). Seeds and steps stand beside those of the
 paper's figures, as far as it or its authors' program tells them. Verdicts are on seeds that
 no search has seen. "Earlier settings" are runs whose config differs from what the study runs
-today. This page is made by `penfac study claims --into docs/claims.md` from the files in
-`results/`.
+today. "10 % takes n seeds": so many seeds per arm show a difference of a tenth of the return
+80 % of the time, at the measured spreads. Where the verdict by the final return differs from
+that over the whole curve, both stand there (final, area). This page is made by
+`penfac study claims --into docs/claims.md` from the files in `results/`.
 """
 
 
@@ -97,6 +99,10 @@ def cell(study: Study, claim: Claim, found: dict[str, Any], made: Made) -> str:
     told = [f"{found['seeds']}{of_seeds} seeds, {short(made.steps)}{of_steps} steps"]
     if len(found["measures"]) > 1:
         told.append(", ".join(f"{m} {v}" for m, v in found["measures"].items()))
+    elif len(set(found["by_measure"].values())) > 1:
+        told.append(", ".join(f"{m} {v}" for m, v in found["by_measure"].items()))
+    if found["seeds_needed"] is not None:
+        told.append(f"10 % takes {found['seeds_needed']} seeds")
     verdicts = [row["verdict"] for row in found["comparisons"]]
     if "not run" in verdicts:
         told.append(f"{verdicts.count('not run')} of {len(verdicts)} not run")
