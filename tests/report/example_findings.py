@@ -176,6 +176,7 @@ def example() -> dict:
         "penfac": "0.1.0",
         "versions": {"jax": "0.10.2", "numpy": "2.3.1", "mujoco": "3.17.0"},
         "steps": 1_000_000,
+        "env_steps": {},
         "eval_every": 50_000,
         "eval_episodes": 10,
         "seeds": list(range(10)),

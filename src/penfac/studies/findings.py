@@ -7,9 +7,9 @@ from typing import Any
 
 from penfac import stats
 from penfac.settings.configs import to_values
-from penfac.studies import plan, spec, verdicts
+from penfac.studies import checks, plan, spec, verdicts
 from penfac.studies.claims import Claim, Need, Side
-from penfac.studies.curve_files import add_published
+from penfac.studies.curve_files import add_published, landed
 from penfac.studies.effects import ScoreLookup
 from penfac.studies.run_results import RunResult, read_run
 from penfac.studies.run_scores import activity_lookup, runs_of, score_lookup, scores
@@ -26,9 +26,12 @@ def findings(
     """Read a study folder, and the runs of a curves.csv `elsewhere`."""
     planned = plan.read_plan(folder)
     study, units = planned.study, plan.units(folder, planned)
-    plan.check_runs(units, mixed)
+    checks.check_runs(units, mixed)
     here = [read_run(unit, conditions(study)) for unit in units]
-    runs = here if elsewhere is None else add_published(here, elsewhere, study)
+    files = landed(folder) + [elsewhere] * (elsewhere is not None)
+    runs = here
+    for file in files:
+        runs = add_published(runs, file, study)
     facts = {
         "fidelity": study.fidelity,
         "command": planned.command,
@@ -37,13 +40,14 @@ def findings(
         "penfac": planned.penfac,
         "versions": planned.versions,
         "eval_every": units[0].run.config.eval_every,
+        "env_eval_every": {u.env: u.run.config.eval_every for u in units},
         "eval_episodes": study.eval_episodes,
         "cost": {
             "seconds": sum(run.seconds for run in here),
             "steps": sum(max(run.mean.steps, default=0) for run in here),
         },
         "newer": sum(run.newer for run in here),
-        "elsewhere": published_runs(runs, elsewhere),
+        "elsewhere": published_runs(runs, files),
         "study": spec.to_table(study),
         "gaits": gait_files(runs),
     }
@@ -64,6 +68,7 @@ def judged(
         "paper": study.paper,
         "question": study.question,
         "steps": study.steps,
+        "env_steps": study.env_steps,
         "elsewhere": {"file": None, "runs": 0},
         "remark": None,
         "changed": [],
@@ -89,15 +94,29 @@ def conditions(study: Study) -> tuple[Need, ...]:
     return tuple(dict.fromkeys(every))
 
 
-def published_runs(runs: list[RunResult], file: Path | None) -> dict[str, Any]:
-    count = sum(run.unit.path == file and run.state == "finished" for run in runs)
-    return {"file": None if file is None else str(file), "runs": count}
+def published_runs(runs: list[RunResult], files: list[Path]) -> dict[str, Any]:
+    count = sum(run.unit.path in files and run.state == "finished" for run in runs)
+    return {"file": ", ".join(map(str, files)) or None, "runs": count}
 
 
 def arms_table(study: Study, units: list[plan.Unit]) -> list[dict[str, Any]]:
-    """The settings of each arm, with its config in the first environment."""
-    first = [unit for unit in units if unit.env == study.envs[0]]
-    configs = {u.arm: to_values(u.run.config.settings) for u in first}
+    """The settings of each arm, with its config in the first environment and what
+    differs in others."""
+    configs = {
+        (u.env, u.arm): to_values(u.run.config.settings)
+        for u in {(u.env, u.arm): u for u in units}.values()
+    }
+    first, *others = study.envs
+
+    def changes(arm: str) -> dict[str, Any]:
+        """By environment, the settings that are not those of the first."""
+        base = configs[first, arm]
+        return {
+            env: own
+            for env in others
+            if (own := {k: v for k, v in configs[env, arm].items() if v != base[k]})
+        }
+
     return [
         {
             "name": arm.name,
@@ -105,7 +124,8 @@ def arms_table(study: Study, units: list[plan.Unit]) -> list[dict[str, Any]]:
             "preset": arm.preset,
             "settings": arm.settings,
             "note": arm.note,
-            "config": configs[arm.name],
+            "config": configs[first, arm.name],
+            "on": changes(arm.name),
         }
         for arm in study.arms
     ]
@@ -181,7 +201,9 @@ def budget(study: Study, seeds: int) -> str:
     """Seeds and steps of a verdict beside those of the paper's figure."""
     of_seeds = f" of the paper's {study.paper_seeds}" if study.paper_seeds else ""
     of_steps = f" of the authors' {study.paper_steps:,}" if study.paper_steps else ""
-    return f"{seeds}{of_seeds} seeds, {study.steps:,}{of_steps} steps"
+    others = [f"{n:,} on {env}" for env, n in study.env_steps.items()]
+    where = f" ({', '.join(others)})" if others else ""
+    return f"{seeds}{of_seeds} seeds, {study.steps:,}{where}{of_steps} steps"
 
 
 # --- curves ------------------------------------------------------------------------------

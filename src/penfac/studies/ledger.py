@@ -1,6 +1,5 @@
 """Every sentence of the paper with its verdicts, made from the files of reports."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +82,7 @@ def lines(claim: Claim) -> str:
 def verdict_cells(study: Study, made: Made | None) -> list[str]:
     if made is None:
         return ["not run yet"] * len(study.claims)
-    found = judge_claims(replace(study, steps=made.steps), made.runs)
+    found = judge_claims(made.budget_of(study), made.runs)
     return [
         cell(study, claim, verdict, made)
         for claim, verdict in zip(study.claims, found, strict=True)

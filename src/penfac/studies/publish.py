@@ -51,4 +51,6 @@ def provenance(findings: dict[str, Any]) -> dict[str, Any]:
         "errors": [[*who, run["error"]] for who, run in runs if run["error"]],
     }
     known = {key: findings[key] for key in kept if findings.get(key)}
+    if findings["env_steps"]:
+        known |= {key: findings[key] for key in ("env_steps", "env_eval_every")}
     return {key: findings[key] for key in keys} | lists | known
