@@ -327,7 +327,7 @@ def test_the_version_is_the_same_everywhere():
 
 def test_the_page_of_claims_is_the_one_that_the_results_make():
     """`penfac study claims --into docs/claims.md` makes the page."""
-    assert page("claims.md") == claims_page(ROOT / "results")
+    assert page("claims.md") == claims_page(ROOT / "results", ROOT / "docs")
 
 
 def test_every_claim_of_the_paper_has_a_row_with_its_study_and_a_verdict():

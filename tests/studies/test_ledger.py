@@ -14,7 +14,7 @@ from penfac.errors import CorruptFile
 from penfac.studies import ledger
 from penfac.studies.findings import findings
 from penfac.studies.ledger import cell, claims_page, read_made, short, verdict_cells
-from penfac.studies.paper import FIDELITIES, PAPER, paper_study
+from penfac.studies.paper import FIDELITIES, PAPER, fidelities_of, paper_study
 from penfac.studies.plan import read_plan
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -103,8 +103,22 @@ def test_a_claim_of_which_a_part_was_not_run():
 
 def test_every_study_of_the_paper_has_its_rows_without_any_report(tmp_path):
     page = claims_page(tmp_path)
-    count = sum(len(paper_study(name, "authors").claims) for name in PAPER)
-    assert page.count("| not run yet | not run yet |") == count
+    cells = {1: "| as tuned | not run yet |", 2: "| not run yet | not run yet |"}
+    for number, text in cells.items():
+        names = [name for name in PAPER if len(fidelities_of(name)) == number]
+        count = sum(len(paper_study(name, "tuned").claims) for name in names)
+        assert page.count(text) == count > 0
+
+
+def test_a_verdict_links_its_report(tmp_path):
+    folder = tmp_path / "results" / "fig2-authors"
+    folder.mkdir(parents=True)
+    for file in ("made.json", "curves.csv", "report.md"):
+        shutil.copy(RESULTS / "fig2-authors" / file, folder)
+    page = claims_page(tmp_path / "results", tmp_path / "docs")
+    link = "(../results/fig2-authors/report.md)"
+    assert f"| [contradicted]{link} (10 of 60 seeds" in page
+    assert link not in claims_page(tmp_path / "results")
 
 
 @pytest.mark.parametrize("name", PAPER)

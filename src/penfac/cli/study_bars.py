@@ -21,7 +21,6 @@ class Bars:
         self.rows = {row.member.name: row for row in rows}
         self.silent, self.live = silent, sys.stdout.isatty() and not silent
         self.told: dict[str, float] = {}
-        self.last = ""  # what was told last, shown where no line is
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
@@ -43,11 +42,10 @@ class Bars:
         self.progress.stop()
 
     def tell(self, text: str) -> None:
-        """What a study says; of single runs only what went wrong."""
-        if self.silent:
-            return
-        if not text.startswith("#") and ("failed" in text or "lost" in text):
-            self.progress.console.print(text) if self.live else say(text)
+        if self.live:
+            self.progress.console.print(text)
+        elif not self.silent:
+            say(text)
 
     def advanced(self, name: str, share: float, left: float | None) -> None:
         """A study has done this share of its steps."""

@@ -57,14 +57,11 @@ def seed_list(text: str, option: str) -> tuple[int, ...]:
 
 
 def ask_of(whole: Whole, needs_hours: bool) -> Ask:
-    usual = TRIAL if needs_hours or whole.budget is not None else 0.0
+    budget = if_given(arguments.duration, whole.budget, "--budget")
+    usual = TRIAL if needs_hours or budget else 0.0
     given = if_given(arguments.duration, whole.trial, "--trial")
     reports = [r for folder in whole.with_ for r in elsewhere.reports_in(folder)]
-    return Ask(
-        if_given(arguments.duration, whole.budget, "--budget"),
-        usual if given is None else given,
-        tuple(reports),
-    )
+    return Ask(budget, usual if given is None else given, tuple(reports))
 
 
 def how_of(driver: Driver) -> runner.How:
@@ -95,7 +92,7 @@ def run_campaign(
         with Bars(rows, silent=as_json) as bars:
             outcome = run.run_all(
                 rows, chosen.folder, how, limits, ask, bars.tell, bars.advanced
-            )
+            )  # failures of single runs are told at the end
     errors = outcome.errors | {
         f"{name}: {who}": why
         for name, study in outcome.studies.items()

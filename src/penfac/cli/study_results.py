@@ -141,7 +141,7 @@ def claims(
     from penfac.runs.storage import storage
     from penfac.studies.ledger import claims_page
 
-    page = claims_page(results)
+    page = claims_page(results, None if into is None else into.parent)
     if into is None:
         sys.stdout.write(page)
         return 0

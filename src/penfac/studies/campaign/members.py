@@ -9,7 +9,7 @@ from penfac.errors import ConfigError
 from penfac.settings.suggest import did_you_mean
 from penfac.studies import spec, tuning
 from penfac.studies.arms import HUMANOID
-from penfac.studies.paper import FIDELITIES, PAPER, paper_study
+from penfac.studies.paper import FIDELITIES, PAPER, fidelities_of, paper_study
 from penfac.studies.spec import Study
 
 NAME = "paper"  # of the campaign, where a study's name stands otherwise
@@ -52,13 +52,6 @@ class Member(NamedTuple):
         few = self.study.algo_seeds
         arms = [len(self.seeds[: few.get(arm.algo)]) for arm in self.study.arms]
         return sum(arms) * len(self.study.envs)
-
-
-def fidelities_of(name: str) -> tuple[str, ...]:
-    """Those of a study; one where both would run the same."""
-    first, *others = (paper_study(name, fidelity) for fidelity in FIDELITIES)
-    same = all(other.arms == first.arms for other in others)
-    return FIDELITIES[-1:] if same else FIDELITIES
 
 
 def members(

@@ -25,6 +25,7 @@ from penfac.training.limits import Limits
 from penfac.workers import Task, run_tasks
 
 FILE = "trials.json"
+MOST_STEPS = 10_000_000  # of a trial, which its time ends
 LOOKED_AT = 3  # finished runs of a kind
 Key = tuple[str, str, str, str]  # environment, algorithm, preset, auto or device
 
@@ -176,10 +177,11 @@ def try_out(
 
 
 def for_trial(config: RunConfig) -> RunConfig:
-    """A tenth of the episodes, ten times as often."""
+    """A tenth of the episodes, ten times as often, and as many steps as the time allows."""
     fewer = max(1, config.eval_episodes // 10)
     every = max(1, config.eval_every * fewer // config.eval_episodes)
-    return replace(config, eval_every=every, eval_episodes=fewer)
+    steps = max(config.steps, MOST_STEPS)
+    return replace(config, eval_every=every, eval_episodes=fewer, steps=steps)
 
 
 def rate_of(path: Path, config: RunConfig, together: int) -> Rate:

@@ -11,8 +11,7 @@ from penfac.report.overview import Entry, overview_markdown, overview_page
 from penfac.runs.folder import RunFolder
 from penfac.runs.storage import make_folder
 from penfac.studies import findings, plan, publish, reported
-from penfac.studies.campaign.members import fidelities_of
-from penfac.studies.paper import PAPER, paper_study
+from penfac.studies.paper import PAPER, fidelities_of, paper_study
 from penfac.workers import Task, run_tasks
 
 TITLE = "The paper's claims, and what we see"

@@ -163,7 +163,7 @@ def run_all(
             outcome.reason = "stopped: the budget is used up"
             continue  # curves land all the same
         within = dataclasses.replace(limits, stop_after=left)
-        done = run_one(row, plan, others, folder, how, within, tell, progress)
+        done = run_one(row, plan, others, folder, how, within, progress)
         if isinstance(done, PenfacError):
             outcome.errors[name] = str(done)
             outcome.exit_code = outcome.exit_code or done.exit_code
@@ -186,26 +186,30 @@ def time_left(began: float, limits: Limits, ask: Ask) -> float | None:
 
 def run_one(
     row: Row, plan: Plan, others: sharing.Plans, folder: Path, how: How, limits: Limits,
-    tell: Tell, progress: Progress,
+    progress: Progress,
 ) -> StudyOutcome | PenfacError:  # fmt: skip
     """One study, after what it shares; an error of one does not stop the others."""
     name = row.member.name
     try:
         for owner, arms in sharing.owners_of(plan).items():
             whole = others[owner]
-            done = run_owner(whole, arms, folder / owner, how, limits, tell)
+            done = run_owner(whole, arms, folder / owner, how, limits)
             if done is not None and done.reason.startswith("stopped"):
                 return done
         return runner.start(
-            row.member.study, row.member.seeds, folder / name, how, limits, tell,
+            row.member.study, row.member.seeds, folder / name, how, limits, silent,
             lambda share, left: progress(name, share, left), plan.shared,
         )  # fmt: skip
     except PenfacError as error:
         return error
 
 
+def silent(text: str) -> None:
+    """Of single runs nothing is told: there are thousands."""
+
+
 def run_owner(
-    plan: Plan, arms: set[str], home: Path, how: How, limits: Limits, tell: Tell
+    plan: Plan, arms: set[str], home: Path, how: How, limits: Limits
 ) -> StudyOutcome | None:
     """The runs of these arms, if one of them is due."""
     units = [u for u in plans.units(home, plan) if u.ours and u.arm in arms]
@@ -215,4 +219,4 @@ def run_owner(
         algos = {arm.algo for arm in plan.study.arms if arm.name in arms}
         arms = {arm.name for arm in plan.study.arms if arm.algo in algos}
     only = dataclasses.replace(how, arms=tuple(sorted(arms)))
-    return runner.start(plan.study, plan.seeds, home, only, limits, tell)
+    return runner.start(plan.study, plan.seeds, home, only, limits, silent)
