@@ -40,7 +40,11 @@ def findings(
         "penfac": planned.penfac,
         "versions": planned.versions,
         "eval_every": units[0].run.config.eval_every,
-        "env_eval_every": {u.env: u.run.config.eval_every for u in units},
+        "env_eval_every": {
+            u.env: u.run.config.eval_every
+            for u in units
+            if u.run.config.eval_every != units[0].run.config.eval_every
+        },
         "eval_episodes": study.eval_episodes,
         "cost": {
             "seconds": sum(run.seconds for run in here),
