@@ -157,7 +157,7 @@ def print_plan(rows: list[dict[str, Any]]) -> None:
         f"{hours} hours, {size}"
     )
     if total["hours"] is None:
-        say("hours are not known (-) where no rate is: --trial 20s measures them")
+        say("hours are not known (-) where no rate is: --trial 10s measures them")
 
 
 def costs(hours: float | None, size: float | None) -> tuple[str, str]:

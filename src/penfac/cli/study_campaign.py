@@ -18,7 +18,7 @@ from penfac.studies.campaign.members import BOTH, Member
 from penfac.studies.campaign.run import Ask
 from penfac.training.limits import Limits
 
-TRIAL = 20.0  # seconds
+TRIAL = 10.0  # seconds
 
 
 @dataclass

@@ -97,7 +97,7 @@ class Whole:
         option(
             "TIME",
             "Length of the short runs that measure a rate that is not known here; 0: none.  "
-            "[default: 20s, or 0 where no hours are asked for]",
+            "[default: 10s, or 0 where no hours are asked for]",
         ),
     ] = None
 

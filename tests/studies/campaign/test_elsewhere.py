@@ -76,7 +76,7 @@ def test_curves_of_one_study_land_in_another_under_its_own_name(quick):
     """`narrow` of the first is `usual` of the second."""
     reports = brought(quick, [Member(FIRST, (0, 1))])
     run_both([Member(SECOND, (0, 1))], ask=Ask(reports=reports))
-    assert quick.ran == ["second far 0", "second far 1"]
+    assert quick.ran == [f"second {LQR} far seed {k}" for k in (0, 1)]
     assert {row[1] for row in rows("second")} == {"usual", "far"}
 
 
@@ -118,7 +118,7 @@ def test_a_study_that_comes_later_inherits_what_landed(quick):
     run_both([Member(SECOND, (0, 1))])
     assert plan.read_plan(HOME / "second").shared[LQR].keys() == {"usual"}
     assert findings(HOME / "second")["counts"]["finished"] == 4
-    assert quick.ran == ["second far 0", "second far 1"]
+    assert quick.ran == [f"second {LQR} far seed {k}" for k in (0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_run_that_failed_elsewhere_is_run_here(quick):
     )
     made.write_text(text)
     run_both([Member(FIRST, (0, 1))], ask=Ask(reports=reports))
-    assert quick.ran == ["first wide 1"]
+    assert quick.ran == [f"first {LQR} wide seed 1"]
 
 
 def test_a_folder_without_reports_is_refused(tmp_path):

@@ -5,6 +5,7 @@ import contextlib
 import json
 import platform
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,20 +13,26 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from penfac.errors import PenfacError
 from penfac.machine import device_name
 from penfac.runs.config import RunConfig
 from penfac.runs.csv_files import read_csv
 from penfac.runs.folder import RunFolder
+from penfac.runs.learners import Learner
 from penfac.runs.run import Run
 from penfac.runs.status import read_status
+from penfac.runs.storage import make_folder
 from penfac.studies import plan as plans
-from penfac.studies.executors import train_group
 from penfac.studies.run_results import read_seconds
+from penfac.training.interruption import StopRequested
 from penfac.training.limits import Limits
+from penfac.training.listener import Listener
+from penfac.training.trial import train_run
 from penfac.workers import Task, run_tasks
 
 FILE = "trials.json"
 MOST_STEPS = 10_000_000  # of a trial, which its time ends
+LONGEST = 600.0  # seconds, until the first update
 LOOKED_AT = 3  # finished runs of a kind
 Key = tuple[str, str, str, str]  # environment, algorithm, preset, auto or device
 
@@ -152,18 +159,15 @@ def write_trials(folder: Path, rates: dict[Key, Rate]) -> None:
 def try_out(
     asked: dict[Key, RunConfig], seconds: float, rates: Rates
 ) -> dict[Key, Rate]:
-    """Run each config for some seconds, as many at a time as later; compiling counts.
-
-    Evaluations are as frequent as later, by fewer episodes.
-    """
+    """Run each config for some seconds after its first update, as many at a time as later.
+    Evaluations are as frequent as later, by fewer episodes."""
     found = {}
     with tempfile.TemporaryDirectory(prefix="penfac-trial-") as home:
         runs = {
             str(k): (key, Run(Path(home, str(k)), for_trial(config)))
             for k, (key, config) in enumerate(asked.items())
         }
-        limits = Limits(stop_after=seconds, checkpoint_every=1e9, pictures=False)
-        tasks = [Task(k, train_group, (run, limits)) for k, (_, run) in runs.items()]
+        tasks = [Task(k, one_trial, (run, seconds)) for k, (_, run) in runs.items()]
         if rates.on == "device":  # another process would have no memory of the device
             ends = ((task.name, task.work(*task.arguments)) for task in tasks)
         else:
@@ -174,6 +178,28 @@ def try_out(
             with contextlib.suppress(OSError, ValueError, LookupError):
                 found[key] = rate_of(learner, asked[key], len(run.learners))
     return found
+
+
+class Trial(Listener):
+    """Stops a run so long after its first update, and not before its second."""
+
+    def __init__(self, seconds: float):
+        self.seconds, self.ends = seconds, float("inf")
+
+    def updated(self, who: Learner, counters: Any, progress: Any) -> None:
+        if counters.update == 1:
+            self.ends = time.monotonic() + self.seconds
+        elif time.monotonic() > self.ends:
+            raise StopRequested("stopped: the trial is over", 0)
+
+
+def one_trial(run: Run, seconds: float) -> int:
+    limits = Limits(stop_after=LONGEST + seconds, checkpoint_every=1e9, pictures=False)
+    make_folder(run.path)
+    try:
+        return train_run(run, limits, Trial(seconds)).exit_code
+    except PenfacError as error:
+        return error.exit_code
 
 
 def for_trial(config: RunConfig) -> RunConfig:

@@ -94,7 +94,7 @@ def rates_of(
     found = Rates(known, on, how.processes or len(usable_cores()))
     missing = untried(planned, done, found) if ask.trial else {}
     if missing:
-        many = f"{len(missing)} trials of {ask.trial:.0f} s"
+        many = f"{len(missing)} trials of {ask.trial:g} s"
         tell(f"# {many} measure rates that are not known on this machine")
         tried = rates.try_out(missing, ask.trial, found)
         trials = rates.read_trials(folder) | tried
@@ -102,7 +102,7 @@ def rates_of(
         rates.write_trials(folder, trials)
         found = found._replace(known=trials | known)
         for env, algo, preset, _ in missing.keys() - tried.keys():
-            tell(f"# {algo} ({preset}) on {env}: made no two updates; a longer --trial")
+            tell(f"# {algo} ({preset}) on {env}: made no two updates in its trial")
     return found
 
 
