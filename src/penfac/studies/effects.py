@@ -88,7 +88,7 @@ def compare(
     deviations = [float(np.std(x, ddof=1)) for x in samples]
     if paired:
         c = stats.paired(*samples)
-        deviations = [float(np.std(np.subtract(*samples), ddof=1))]
+        deviations = [float(np.std(np.subtract(samples[0], samples[1]), ddof=1))]
         deviation = float(np.std(np.concatenate(samples), ddof=1))
     else:
         c = stats.contrast(samples, weights)

@@ -28,7 +28,7 @@ def findings(
     study, units = planned.study, plan.units(folder, planned)
     checks.check_runs(units, mixed)
     here = [read_run(unit, conditions(study)) for unit in units]
-    files = landed(folder) + [elsewhere] * (elsewhere is not None)
+    files = landed(folder) + ([] if elsewhere is None else [elsewhere])
     runs = here
     for file in files:
         runs = add_published(runs, file, study)
