@@ -254,6 +254,8 @@ def find_study(name: str, fidelity: str) -> Any:
 
     if name.endswith((".toml", ".py")):
         return spec.read(Path(name))
+    if name == PAPER:
+        raise ConfigError("paper: is all studies; `penfac study plan paper` shows them")
     if "/" in name or Path(name).exists():
         raise ConfigError(
             f"{name}: must be a name from `penfac study list`, a .toml or a .py file"

@@ -17,6 +17,7 @@ def print_studies(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         table.add_row(*(f"{v:,}" if isinstance(v, int) else v for v in row.values()))
     console.print(table)
+    say("all of them at once: penfac study plan paper")
 
 
 def print_study(study: Study) -> None:

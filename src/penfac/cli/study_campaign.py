@@ -17,6 +17,7 @@ from penfac.studies.campaign import elsewhere, members, run
 from penfac.studies.campaign.members import BOTH, Member
 from penfac.studies.campaign.run import Ask
 from penfac.training.limits import Limits
+from penfac.training.place import check_place
 
 TRIAL = 10.0  # seconds
 
@@ -34,6 +35,7 @@ def choose(
     whole: Whole, driver: Driver,
 ) -> Chosen:  # fmt: skip
     """The campaign of the paper."""
+    check_place("auto", driver.folder)
     only = whole.studies and tuple(n.strip() for n in whole.studies.split(","))
     if settings is not None and not settings.is_dir():
         raise ConfigError(

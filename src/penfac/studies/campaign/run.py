@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from penfac.errors import PenfacError
-from penfac.machine import usable_cores
+from penfac.machine import runs_on_accelerator, usable_cores
 from penfac.runs.config import RunConfig
 from penfac.runs.storage import make_folder
 from penfac.studies import plan as plans
@@ -93,6 +93,9 @@ def rates_of(
     known = rates.read_trials(folder) | rates.of_runs(folder)
     found = Rates(known, on, how.processes or len(usable_cores()))
     missing = untried(planned, done, found) if ask.trial else {}
+    if missing and on == "device" and not runs_on_accelerator():
+        tell("# there is no GPU here: hours on a device are measured where it is")
+        return found
     if missing:
         many = f"{len(missing)} trials of {ask.trial:g} s"
         tell(f"# {many} measure rates that are not known on this machine")
@@ -160,8 +163,10 @@ def run_all(
             tell(f"{name}: {landed} runs were made elsewhere")
         left = time_left(began, limits, ask)
         if left is not None and left <= 0:
-            outcome.reason = "stopped: the budget is used up"
+            outcome.reason = "stopped: the time is used up"
             continue  # curves land all the same
+        if row.jobs:
+            tell(f"{name}: {len(row.jobs)} runs to go{expected(row)}")
         within = dataclasses.replace(limits, stop_after=left)
         done = run_one(row, plan, others, folder, how, within, progress)
         if isinstance(done, PenfacError):
@@ -177,6 +182,12 @@ def run_all(
         outcome.exit_code = outcome.exit_code or done.exit_code
     outcome.seconds = time.monotonic() - began
     return outcome
+
+
+def expected(row: Row) -> str:
+    if row.seconds is None:
+        return ""
+    return f", {runner.duration(row.seconds)} expected"
 
 
 def time_left(began: float, limits: Limits, ask: Ask) -> float | None:
