@@ -8,6 +8,7 @@ from typing import Any
 from mkdocs.structure.files import File
 
 from penfac.report.figures import all_figures
+from penfac.report.overview import overview_page
 from penfac.report.page import page as study_page
 from penfac.studies.campaign import report
 from penfac.studies.reported import FILE, findings_again
@@ -19,7 +20,8 @@ TABLE_ROW = re.compile(r"^\|.*$", re.M)
 KEPT = re.compile(r"(?<=\d) (?=\d{3}\b)|(?<=\d,) (?=[-\d ]+\])")
 PLUS_MINUS = re.compile(r"(?<=\d) \+- (?=\d)")
 PAGE = '<a href="index.html">The same with curves to point at, on one page</a>'
-VERDICTS = '<a href="data/index.html">Every verdict, with a page for each study</a>'
+VERDICTS = "verdicts.html"  # data/index.html is the README of results/
+WHOLE = f'<a href="data/{VERDICTS}">Every verdict, with a page for each study</a>'
 WITH_VERDICTS = ("results.md", "claims.md", "reproduce.md")
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^)#:\s]+)\)")
 
@@ -41,7 +43,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     place = page.file.src_uri
     if place in WITH_VERDICTS:
         title, _, rest = markdown.strip().partition("\n")
-        markdown = f"{title}\n\n{VERDICTS}\n{rest}"
+        markdown = f"{title}\n\n{WHOLE}\n{rest}"
     if not place.startswith("data/"):
         return markdown.replace("](../results/", "](data/")
     home = (RESULTS / place.removeprefix("data/")).parent
@@ -58,4 +60,5 @@ def on_post_build(config: Any, **_: Any) -> None:
         found["folder"] = f"results/{home.name}"
         place = data / home.name / "index.html"
         place.write_text(study_page(found, all_figures(found)), encoding="utf-8")
-    report.write(data, report.entries_of(every))
+    whole = overview_page(report.TITLE, report.entries_of(every))
+    (data / VERDICTS).write_text(whole, encoding="utf-8")
