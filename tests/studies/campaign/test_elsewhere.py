@@ -32,7 +32,7 @@ def quick(monkeypatch):
     return Quick(monkeypatch)
 
 
-def brought(quick, listed=None) -> tuple[Path, ...]:
+def brought(quick, listed=None) -> tuple[elsewhere.Report, ...]:
     """The reports of studies that another machine ran, and nothing else of them."""
     run_both(listed, home=FAR)
     for study in sorted(FAR.glob("*/study.json")):
@@ -131,12 +131,13 @@ def test_runs_of_another_budget_do_not_count(quick, other):
 
 
 def test_a_run_that_failed_elsewhere_is_run_here(quick):
-    reports = brought(quick, [Member(FIRST, (0, 1))])
+    brought(quick, [Member(FIRST, (0, 1))])
     made = REPORTS / "first" / "made.json"
     text = made.read_text().replace(
         '"unfinished": []', f'"unfinished": [["{LQR}", "wide", 1, "failed"]]'
     )
     made.write_text(text)
+    reports = tuple(elsewhere.reports_in(REPORTS))
     run_both([Member(FIRST, (0, 1))], ask=Ask(reports=reports))
     assert quick.ran == [f"first {LQR} wide seed 1"]
 

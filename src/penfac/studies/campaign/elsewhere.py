@@ -35,56 +35,73 @@ class Found(NamedTuple):
     runs: list[RunResult]
 
 
-def reports_in(folder: Path) -> list[Path]:
-    """The folder of a report, or those in a folder."""
-    found = [file.parent for file in sorted(folder.rglob(reported.FILE))]
-    if not found:
+class Report(NamedTuple):
+    """The complete runs of a report, by the content and the name of their arms."""
+
+    study: str | None
+    by_content: dict[str, dict[str, list[RunResult]]]
+    # it has the settings of the first environment alone, as reports once had
+    first_only: bool
+
+
+def reports_in(folder: Path) -> list[Report]:
+    """The report in a folder, and those in folders below it."""
+    homes = [file.parent for file in sorted(folder.rglob(reported.FILE))]
+    if not homes:
         raise ConfigError(f"--with {folder}: has no report (no {reported.FILE})")
-    return found
+    made = [reported.read_made(home) for home in homes]
+    return [read(found) for found in made if found is not None]
 
 
-def find(plan: Plan, report: Path) -> list[Found]:
+def read(made: reported.Made) -> Report:
+    envs = {run.unit.env for run in made.runs}
+    contents: dict[Place, str] = {}
+    found: dict[str, dict[str, list[RunResult]]] = {}
+    for run in made.runs:
+        env, name = place = run.unit.env, run.unit.arm
+        if run.state != "finished" or not run.curves or name not in made.arms:
+            continue
+        if run.mean.steps[-1] < made.steps_on(env):
+            continue
+        if place not in contents:
+            contents[place] = told_content(made, env, name)
+        found.setdefault(contents[place], {}).setdefault(name, []).append(run)
+    old = len(envs) > 1 and any("on" not in arm for arm in made.arms.values())
+    return Report(made.document.get("name"), found, old)
+
+
+def find(plan: Plan, report: Report) -> list[Found]:
     """Complete runs of a report that are runs of the plan."""
-    made = reported.read_made(report)
-    if made is None:
+    found, study = [], plan.study
+    if report.first_only and report.study != study.name:
         return []
-    ended = [run for run in made.runs if run.state == "finished" and run.curves]
-    by_content: dict[str, list[tuple[str, RunResult]]] = {}
-    for run in ended:
-        theirs = told_content(made, run, plan.study.name)
-        steps = made.steps_on(run.unit.env)
-        if theirs is not None and run.mean.steps[-1] >= steps:
-            by_content.setdefault(theirs, []).append((run.unit.arm, run))
-    found = []
-    for env, arm in ((e, a) for e in plan.study.envs for a in plan.study.arms):
+    for env, arm in ((e, a) for e in study.envs for a in study.arms):
+        told = study.envs[0] if report.first_only else env
+        what = planned_content(plan, env, arm, told)
         wanted = set(plans.seeds_of(plan, arm))
-        runs = by_content.get(planned_content(plan, env, arm), [])
-        for theirs in dict.fromkeys(name for name, _ in runs):
-            own = [r for name, r in runs if name == theirs and r.unit.seed in wanted]
+        for theirs, runs in report.by_content.get(what, {}).items():
+            own = [run for run in runs if run.unit.seed in wanted]
             if own:
                 found.append(Found((env, arm.name), theirs, own))
     return found
 
 
-def planned_content(plan: Plan, env: str, arm: Arm) -> str:
+def planned_content(plan: Plan, env: str, arm: Arm, told: str) -> str:
+    """Of an arm, with the settings that it has on the environment that was told of."""
     config = plans.arm_config(plan, env, arm)
-    settings = to_values(config.settings)
+    settings = to_values(plans.arm_config(plan, told, arm).settings)
     judged = (config.eval_every, config.eval_episodes)
     return as_content(env, config.algo, settings, config.steps, judged)
 
 
-def told_content(made: reported.Made, run: RunResult, study: str) -> str | None:
-    """What the files of a report say of a run; None if they do not say enough."""
-    env, arm = run.unit.env, made.arms[run.unit.arm]
-    envs = list(dict.fromkeys(other.unit.env for other in made.runs))
-    if "on" not in arm and len(envs) > 1 and made.document.get("name") != study:
-        return None  # written before reports had the settings of every environment
-    steps, document = made.steps_on(env), made.document
+def told_content(made: reported.Made, env: str, name: str) -> str:
+    """What the files of a report say of the runs of an arm."""
+    arm, document = made.arms[name], made.document
     settings = settings_of(arm["algo"]).earlier | arm["config"]
     settings |= arm.get("on", {}).get(env, {})
     every = document.get("env_eval_every", {}).get(env, document["eval_every"])
     judged = (every, document["eval_episodes"])
-    return as_content(env, arm["algo"], settings, steps, judged)
+    return as_content(env, arm["algo"], settings, made.steps_on(env), judged)
 
 
 def as_content(
@@ -97,7 +114,9 @@ def as_content(
 # --- landing -----------------------------------------------------------------------------
 
 
-def land(folder: Path, name: str, plan: Plan, reports: list[Path]) -> tuple[Plan, int]:
+def land(
+    folder: Path, name: str, plan: Plan, reports: list[Report]
+) -> tuple[Plan, int]:
     """Write the curves that are new into a study of the campaign's folder; its plan then
     knows them. How many runs they are."""
     home = folder / name
@@ -119,7 +138,7 @@ def land(folder: Path, name: str, plan: Plan, reports: list[Path]) -> tuple[Plan
 
 
 def unknown(
-    home: Path, plan: Plan, others: list[Found], reports: list[Path]
+    home: Path, plan: Plan, others: list[Found], reports: list[Report]
 ) -> Iterator[Found]:
     """What there is of a study beyond its own finished runs, each seed once."""
     over = {

@@ -14,6 +14,7 @@ from penfac.runs.storage import make_folder
 from penfac.studies import plan as plans
 from penfac.studies import runner
 from penfac.studies.campaign import elsewhere, rates, sharing, work
+from penfac.studies.campaign.elsewhere import Report
 from penfac.studies.campaign.members import Member, Progress, Tell
 from penfac.studies.campaign.rates import Key, Rates
 from penfac.studies.campaign.work import Row
@@ -21,7 +22,7 @@ from penfac.studies.plan import Plan
 from penfac.studies.runner import How, StudyOutcome
 from penfac.training.limits import Limits
 
-OFTEN = 3  # environments of a study that are tried out
+MANY = 3  # environments: of a study with more the first alone is tried out
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Ask:
 
     budget: float | None = None  # seconds
     trial: float = 0.0  # seconds of each trial; 0: none
-    reports: tuple[Path, ...] = ()  # curves that were made elsewhere
+    reports: tuple[Report, ...] = ()  # curves that were made elsewhere
 
 
 @dataclass
@@ -119,7 +120,7 @@ def untried(
         envs = plan.study.envs
         for job in work.jobs_of(member, plan):
             key = job.env, job.algo, job.preset, known.on
-            many = len(envs) > OFTEN and job.env != envs[0]
+            many = len(envs) > MANY and job.env != envs[0]
             if many or key in known.known or key in asked:
                 continue
             if (job.what, job.seed) not in done:
