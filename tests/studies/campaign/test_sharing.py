@@ -1,6 +1,7 @@
 """Runs that two studies need are made once, and both are judged by them."""
 
 import json
+import shutil
 
 import pytest
 from tests.faults.conftest import in_own_folder  # noqa: F401
@@ -95,6 +96,17 @@ def test_a_study_alone_completes_what_it_shares(monkeypatch):
     run_both([Member(study, (0, 1))])
     assert findings(HOME / sharer)["counts"]["finished"] == 4
     assert len(quick.ran) == 4  # none of the owner's other arm
+
+
+def test_an_owner_that_is_gone_is_told(quick):
+    run_both()
+    (sharer,) = [s for s in ("first", "second") if plan.read_plan(HOME / s).shared]
+    (owner,) = {"first", "second"} - {sharer}
+    shutil.rmtree(HOME / owner)
+    study = {"first": FIRST, "second": SECOND}[sharer]
+    outcome = run_both([Member(study, (0, 1))])
+    assert outcome.exit_code == 2
+    assert f"shares runs of {owner}, which is gone; restore" in outcome.errors[sharer]
 
 
 def test_arms_that_differ_in_anything_a_run_reads_are_not_shared():

@@ -141,16 +141,16 @@ def unknown(
     home: Path, plan: Plan, others: list[Found], reports: list[Report]
 ) -> Iterator[Found]:
     """What there is of a study beyond its own finished runs, each seed once."""
-    over = {
+    wanted = {
         (unit.env, unit.arm, unit.seed)
         for unit in plans.units(home, plan)
-        if unit.seed in plan.known.get(unit.env, {}).get(unit.arm, ())
-        or plans.state_of(unit) == "finished"
+        if unit.seed not in plan.known.get(unit.env, {}).get(unit.arm, ())
+        and plans.state_of(unit) != "finished"
     }
     every = (found for report in reports for found in find(plan, report))
     for found in (*others, *every):
-        new = [r for r in found.runs if (*found.place, r.unit.seed) not in over]
-        over |= {(*found.place, run.unit.seed) for run in new}
+        new = [run for run in found.runs if (*found.place, run.unit.seed) in wanted]
+        wanted -= {(*found.place, run.unit.seed) for run in new}
         if new:
             yield found._replace(runs=new)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from penfac.errors import PenfacError
+from penfac.errors import ConfigError, PenfacError
 from penfac.machine import runs_on_accelerator, usable_cores
 from penfac.runs.config import RunConfig
 from penfac.runs.storage import make_folder
@@ -204,8 +204,12 @@ def run_one(
     name = row.member.name
     try:
         for owner, arms in sharing.owners_of(plan).items():
-            whole = others[owner]
-            done = run_owner(whole, arms, folder / owner, how, limits)
+            if owner not in others:
+                raise ConfigError(
+                    f"{folder / name}: shares runs of {owner}, which is gone; restore "
+                    f"{folder / owner}, or remove {folder / name} too"
+                )
+            done = run_owner(others[owner], arms, folder / owner, how, limits)
             if done is not None and done.reason.startswith("stopped"):
                 return done
         return runner.start(
