@@ -43,20 +43,18 @@ def cells(claim: dict) -> list[str]:
     """What stands behind the verdict, as plain text."""
     if verdict_of(claim) == "not run":
         return [MISSING] * 4
-    rows = claim["comparisons"]
-    by = claim["by_measure"].values()
-    both = MISSING if not by else ("the same" if len(set(by)) == 1 else ", ".join(by))
-    needed = claim["seeds_needed"]
-    alone = rows[0] if len(rows) == 1 else None
-    effect = (
-        words.with_span(alone["difference"], alone["low"], alone["high"])
-        if alone
-        else claim["reason"].split("; ")[0]
-        if not rows
-        else f"{len(rows)} comparisons"
-    )
+    by, needed = list(claim["by_measure"].values()), claim["seeds_needed"]
+    both = "the same" if len(set(by)) == 1 else ", ".join(by) or MISSING
     seeds = MISSING if needed is None else f"{words.number(needed)} seeds"
-    return [claim["budget"], effect, both, seeds]
+    return [claim["budget"], effect(claim["comparisons"]), both, seeds]
+
+
+def effect(rows: list[dict]) -> str:
+    """The difference; of several comparisons how many have which verdict."""
+    if len(rows) == 1:
+        return words.with_span(*(rows[0][key] for key in ("difference", "low", "high")))
+    count = Counter(row["verdict"] for row in rows)
+    return ", ".join(f"{n} of {len(rows)} {verdict}" for verdict, n in count.items())
 
 
 def overview_page(title: str, entries: Sequence[Entry]) -> str:
