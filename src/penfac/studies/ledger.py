@@ -40,7 +40,7 @@ def claims_page(results: Path, beside: Path | None = None) -> str:
     return "\n".join([HEAD, lines[0], rule, *lines[1:], ""])
 
 
-def study_rows(name: str, results: Path, beside: Path | None) -> list[list[str]]:
+def study_rows(name: str, results: Path, beside: Path | None = None) -> list[list[str]]:
     studies = {fidelity: paper_study(name, fidelity) for fidelity in FIDELITIES}
     own = fidelities_of(name)
     cells = {
