@@ -8,7 +8,9 @@ from typing import Any
 from mkdocs.structure.files import File
 
 from penfac.report.figures import all_figures
+from penfac.report.overview import overview_page
 from penfac.report.page import page as study_page
+from penfac.studies.campaign import report
 from penfac.studies.reported import FILE, findings_again
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -18,6 +20,9 @@ TABLE_ROW = re.compile(r"^\|.*$", re.M)
 KEPT = re.compile(r"(?<=\d) (?=\d{3}\b)|(?<=\d,) (?=[-\d ]+\])")
 PLUS_MINUS = re.compile(r"(?<=\d) \+- (?=\d)")
 PAGE = '<a href="index.html">The same with curves to point at, on one page</a>'
+VERDICTS = "verdicts.html"  # data/index.html is the README of results/
+WHOLE = f'<a href="data/{VERDICTS}">Every verdict, with a page for each study</a>'
+WITH_VERDICTS = ("results.md", "claims.md", "reproduce.md")
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^)#:\s]+)\)")
 
 
@@ -36,6 +41,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     markdown = TABLE_ROW.sub(lambda row: KEPT.sub("\u00a0", row[0]), markdown)
     markdown = PLUS_MINUS.sub("\u00a0±\u00a0", markdown)
     place = page.file.src_uri
+    if place in WITH_VERDICTS:
+        title, _, rest = markdown.strip().partition("\n")
+        markdown = f"{title}\n\n{WHOLE}\n{rest}"
     if not place.startswith("data/"):
         return markdown.replace("](../results/", "](data/")
     home = (RESULTS / place.removeprefix("data/")).parent
@@ -45,9 +53,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_post_build(config: Any, **_: Any) -> None:
-    """Make the page of every study beside its report."""
-    for file in sorted(RESULTS.glob(f"*/{FILE}")):
-        found = findings_again(file.parent)
-        found["folder"] = f"results/{file.parent.name}"
-        place = Path(config["site_dir"], "data", file.parent.name, "index.html")
+    """Make the page of every study beside its report, and one that links them all."""
+    data, every = Path(config["site_dir"], "data"), {}
+    for home in report.studies_in(RESULTS):
+        found = every[home.name] = findings_again(home)
+        found["folder"] = f"results/{home.name}"
+        place = data / home.name / "index.html"
         place.write_text(study_page(found, all_figures(found)), encoding="utf-8")
+    whole = overview_page(report.TITLE, report.entries_of(every))
+    (data / VERDICTS).write_text(whole, encoding="utf-8")

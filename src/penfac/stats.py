@@ -4,6 +4,7 @@ Every function but `welch` refuses a number that is not finite: the caller must 
 run that diverged, and no mean may hide it. Nothing here imports JAX.
 """
 
+import bisect
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize, stats
 
 FEWEST_TO_RESAMPLE = 20  # seeds: with fewer, a bootstrap interval is too narrow
+MOST_SEEDS = 100_000  # an arm: nobody runs more
 ROUNDING = 1e-12  # relative: a sum of means this small is zero
 
 
@@ -233,14 +235,12 @@ def improvement(a: Sequence[float], b: Sequence[float]) -> Probability:
 # --- number of seeds ---------------------------------------------------------------------
 
 
-def _power(n: int, d: float, alpha: float) -> float:
-    """Power of a two-sided Welch test with n seeds an arm at a difference of d
-    standard deviations.
+def _power(freedom: float, shift: float, alpha: float) -> float:
+    """Power of a two-sided t-test whose statistic is shifted by `shift` standard errors.
 
     The noncentral t is computed as a normal over a chi: scipy's is NaN for few seeds
-    and large d.
+    and large shifts.
     """
-    freedom, shift = 2 * n - 2, d * (n / 2) ** 0.5
     edge = stats.t.isf(alpha / 2, freedom)
     share = (np.arange(4000) + 0.5) / 4000
     limit = edge * np.sqrt(stats.chi2.ppf(share, freedom) / freedom)
@@ -248,18 +248,49 @@ def _power(n: int, d: float, alpha: float) -> float:
     return float(found.mean())
 
 
+def _check_power(power: float, comparisons: int) -> None:
+    if not 0.05 < power < 1:
+        raise ValueError(f"power = {power}: must be between 0.05 and 1")
+    if comparisons < 1:
+        raise ValueError(f"comparisons = {comparisons}: must be at least 1")
+
+
 def detectable(n: int, power: float = 0.8, comparisons: int = 1) -> float:
     """The difference, in standard deviations, that n seeds an arm detect with `power`,
     at 0.05 over the number of comparisons."""
-    if not 0.05 < power < 1:
-        raise ValueError(f"power = {power}: must be between 0.05 and 1")
-    if n < 2 or comparisons < 1:
-        raise ValueError(
-            "n and comparisons: must be at least 2 seeds an arm and 1 comparison"
-        )
-    alpha = 0.05 / comparisons
+    _check_power(power, comparisons)
+    if n < 2:
+        raise ValueError(f"n = {n}: must be at least 2 seeds an arm")
+    alpha, freedom, shift = 0.05 / comparisons, 2 * n - 2, (n / 2) ** 0.5
     top = 1.0
-    while _power(n, top, alpha) < power:
+    while _power(freedom, top * shift, alpha) < power:
         top *= 2
-    root = optimize.brentq(lambda d: _power(n, d, alpha) - power, 0, top)
+    root = optimize.brentq(lambda d: _power(freedom, d * shift, alpha) - power, 0, top)
     return float(root)  # pyright: ignore[reportArgumentType]
+
+
+def seeds_to_show(
+    difference: float,
+    deviations: Sequence[float],
+    power: float = 0.8,
+    comparisons: int = 1,
+) -> int | None:
+    """The seeds an arm with which Welch's test shows a difference with `power`, at 0.05
+    over the number of comparisons; None if it takes more than MOST_SEEDS.
+
+    `deviations` has one for each arm, or that of the differences of pairs alone.
+    """
+    _check_power(power, comparisons)
+    variances = _finite(deviations) ** 2
+    total, alpha = variances.sum(), 0.05 / comparisons
+    if total == 0 and difference != 0:
+        return 2
+    freedom = total**2 / (variances**2).sum() if total else 1.0  # for each n - 1
+
+    def shows(n: int) -> bool:
+        shift = abs(difference) * (n / total) ** 0.5
+        return _power((n - 1) * freedom, shift, alpha) >= power
+
+    if difference == 0 or not shows(MOST_SEEDS):
+        return None
+    return bisect.bisect_left(range(MOST_SEEDS + 1), True, lo=2, key=shows)

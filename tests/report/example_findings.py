@@ -87,7 +87,8 @@ def claim(words: str, verdict: str, reason: str, comparisons: list[dict]) -> dic
         "words": words, "where": "Sec. 6.1, Figures 1-3", "verdict": verdict,
         "reason": reason, "power": power if comparisons else "", "seeds": 10,
         "budget": "10 of the paper's 60 seeds, 1,000,000 steps", "warnings": [],
-        "comparisons": comparisons,
+        "sensitivity": "the verdict changes: holds by the final return" if comparisons
+        else "", "comparisons": comparisons,
     }  # fmt: skip
 
 
@@ -175,6 +176,7 @@ def example() -> dict:
         "penfac": "0.1.0",
         "versions": {"jax": "0.10.2", "numpy": "2.3.1", "mujoco": "3.17.0"},
         "steps": 1_000_000,
+        "env_steps": {},
         "eval_every": 50_000,
         "eval_episodes": 10,
         "seeds": list(range(10)),

@@ -358,6 +358,28 @@ def test_a_progress_that_lacks_what_a_claim_rests_on_is_corrupt(column, monkeypa
         findings(HOME)
 
 
+def test_a_verdict_that_depends_on_what_of_the_curve_counts(monkeypatch):
+    """Wide is ahead all the way, and level at the end."""
+    returns = {
+        (arm, seed): [0.0, 10.0 * (arm == "wide") + seed, 12.0 + seed]
+        for arm in ("wide", "narrow")
+        for seed in range(6)
+    }
+    finished(monkeypatch, returns, seeds=tuple(range(6)))
+    (claim,) = findings(HOME)["claims"]
+    assert claim["by_measure"] == {"final": "not shown", "area": "holds"}
+    assert claim["verdict"] == "not shown"  # the claim is about the final return
+    told = "the verdict changes: not shown by the final return, holds over the whole"
+    assert claim["sensitivity"].startswith(told)
+
+
+def test_a_claim_about_the_beginning_has_no_whole_curve(monkeypatch):
+    early = Claim("Wide is better at first.", ("wide above narrow",), measure="early")
+    finished(monkeypatch, LONG, study=small(claims=(early,)))
+    (claim,) = findings(HOME)["claims"]
+    assert (claim["by_measure"], claim["sensitivity"]) == ({}, "")
+
+
 def test_a_verdict_carries_its_budget(monkeypatch):
     study = small(paper_seeds=60, paper_steps=20_000_000)
     finished(monkeypatch, LONG, study=study)

@@ -14,7 +14,7 @@ from penfac.errors import CorruptFile
 from penfac.studies import ledger
 from penfac.studies.findings import findings
 from penfac.studies.ledger import cell, claims_page, read_made, short, verdict_cells
-from penfac.studies.paper import FIDELITIES, PAPER, paper_study
+from penfac.studies.paper import FIDELITIES, PAPER, fidelities_of, paper_study
 from penfac.studies.plan import read_plan
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -38,7 +38,9 @@ def test_files_of_a_report_give_its_verdicts_again(monkeypatch):
     shutil.rmtree(HOME)
     (told,) = verdict_cells(study, read_made(folder))
     (claim,) = found["claims"]
-    assert told == f"{claim['verdict']} (3 seeds, 300 steps)"
+    needed = claim["seeds_needed"]
+    assert claim["verdict"] == "not shown"
+    assert told == f"not shown (3 seeds, 300 steps; 10 % takes {needed} seeds)"
 
 
 def test_a_failed_seed_still_counts(monkeypatch):
@@ -91,7 +93,8 @@ def test_a_claim_of_which_a_part_was_not_run():
     study = paper_study("fig2", "authors")
     found = {
         "verdict": "not shown", "seeds": 5, "measures": {"final": "not shown"},
-        "warnings": [], "comparisons": [{"verdict": "holds"}, {"verdict": "not run"}],
+        "by_measure": {}, "seeds_needed": None, "warnings": [],
+        "comparisons": [{"verdict": "holds"}, {"verdict": "not run"}],
     }  # fmt: skip
     made = ledger.Made(10**6, {}, [])
     told = cell(study, study.claims[0], found, made)
@@ -100,8 +103,22 @@ def test_a_claim_of_which_a_part_was_not_run():
 
 def test_every_study_of_the_paper_has_its_rows_without_any_report(tmp_path):
     page = claims_page(tmp_path)
-    count = sum(len(paper_study(name, "authors").claims) for name in PAPER)
-    assert page.count("| not run yet | not run yet |") == count
+    cells = {1: "| as tuned | not run yet |", 2: "| not run yet | not run yet |"}
+    for number, text in cells.items():
+        names = [name for name in PAPER if len(fidelities_of(name)) == number]
+        count = sum(len(paper_study(name, "tuned").claims) for name in names)
+        assert page.count(text) == count > 0
+
+
+def test_a_verdict_links_its_report(tmp_path):
+    folder = tmp_path / "results" / "fig2-authors"
+    folder.mkdir(parents=True)
+    for file in ("made.json", "curves.csv", "report.md"):
+        shutil.copy(RESULTS / "fig2-authors" / file, folder)
+    page = claims_page(tmp_path / "results", tmp_path / "docs")
+    link = "(../results/fig2-authors/report.md)"
+    assert f"| [contradicted]{link} (10 of 60 seeds" in page
+    assert link not in claims_page(tmp_path / "results")
 
 
 @pytest.mark.parametrize("name", PAPER)

@@ -20,7 +20,7 @@ from penfac.errors import ConfigError, CorruptFile, RunFolderBusy
 from penfac.runs import versions
 from penfac.runs.config import read_config
 from penfac.runs.storage import Lock
-from penfac.studies import plan, runner
+from penfac.studies import checks, plan, runner
 from penfac.studies.claims import Claim
 from penfac.studies.spec import Arm
 from penfac.training import request
@@ -366,12 +366,12 @@ def test_going_on_with_other_versions_than_it_was_begun_with(monkeypatch):
     """Refused; with --mixed the runs to come say which versions made them."""
     run_study(HOME)
     now = versions.versions() | {"jax": "99.0"}
-    monkeypatch.setattr(plan, "versions", lambda: now)
+    monkeypatch.setattr(checks, "versions", lambda: now)
     why = "small: was started with other versions \\(jax: .* -> 99.0"
     with pytest.raises(ConfigError, match=why):
         run_study(HOME)
     units = plan.units(HOME, plan.read_plan(HOME))
-    mixed = plan.with_current_versions(units, plan.read_plan(HOME), mixed=True)
+    mixed = checks.with_current_versions(units, plan.read_plan(HOME), mixed=True)
     assert {unit.run.config.versions["jax"] for unit in mixed} == {"99.0"}
 
 

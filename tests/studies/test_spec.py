@@ -221,3 +221,44 @@ def test_the_sentence_on_spg_is_judged_by_updates_at_every_time_step(fidelity):
 def test_an_unknown_study_is_refused(name, fidelity, why):
     with pytest.raises(ConfigError, match=why):
         paper_study(name, fidelity)
+
+
+# --- budgets of single environments and algorithms ---------------------------------------
+
+BUDGETS = {
+    "envs": ["penfac/LQR-v0", "penfac/Pendulum-v0"],
+    "steps": 100,
+    "env_steps": {"penfac/Pendulum-v0": 3e2},
+    "algo_seeds": {"ppo": 2},
+    "arms": {"a": {}, "b": {"algo": "ppo"}},
+}
+
+
+def test_other_steps_on_an_environment_and_fewer_seeds_of_an_algorithm():
+    study = spec.from_table("s", BUDGETS)
+    assert [study.steps_on(env) for env in study.envs] == [100, 300]
+    planned = plan.make_plan(study, (0, 1, 2), "auto", "")
+    units = plan.units(Path("s"), planned)
+    seeds = {(u.env, u.arm): [v.seed for v in units if v[:2] == u[:2]] for u in units}
+    assert set(map(tuple, seeds.values())) == {(0, 1, 2), (0, 1)}
+    assert all(len(s) == (2 if arm == "b" else 3) for (_, arm), s in seeds.items())
+    assert {(u.env, u.steps) for u in units} == set(
+        zip(study.envs, (100, 300), strict=True)
+    )
+    assert spec.of_table(spec.to_table(study)) == study
+    assert spec.with_budget(study, steps=50).env_steps == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"env_steps": {"penfac/Pendulum-v0": 0}}, "must be a whole number above 0"),
+        ({"env_steps": {"penfac/Pendulm-v0": 10}}, "penfac/Pendulm-v0: no such key"),
+        ({"env_steps": 7}, "env_steps = 7: must be a table of numbers"),
+        ({"algo_seeds": {"ddpg": 5}}, "ddpg: no such key"),
+        ({"algo_seeds": {"ppo": 1}}, "algo_seeds must be at least 2"),
+    ],
+)
+def test_budgets_that_cannot_be(changed, told):
+    with pytest.raises(ConfigError, match=told):
+        spec.from_table("s", BUDGETS | changed)

@@ -263,6 +263,20 @@ def test_power_says_what_so_many_seeds_can_see():
     )
 
 
+def test_what_is_not_shown_says_how_many_seeds_would_show_a_tenth():
+    """Of the mean of both sides, by Welch's test over the comparisons of the claim."""
+    scores = {"a": draw(104, std=20, seed=1), "b": draw(100, std=40, seed=2)}
+    found = judge(Claim("w", ("a above b", "b above a")), [ENV], "ab", looking(scores))
+    a, b = scores["a"], scores["b"]
+    size = (np.mean(a) + np.mean(b)) / 2
+    spreads = np.std(a, ddof=1), np.std(b, ddof=1)
+    needed = stats.seeds_to_show(0.1 * size, spreads, comparisons=2)
+    assert [row["verdict"] for row in found["comparisons"]] == ["not shown"] * 2
+    assert found["seeds_needed"] == needed
+    assert f"{needed} seeds per arm detect one of 10 % of the return" in found["power"]
+    assert verdict("a above b", FAR)["seeds_needed"] is None
+
+
 def test_p_is_that_of_the_verdict():
     """Of the opposite where it is contradicted: a p of 1 beside that would mislead."""
     (row,) = verdict("b above a", FAR)["comparisons"]

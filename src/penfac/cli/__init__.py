@@ -6,6 +6,7 @@ from penfac.cli import (  # noqa: F401  they join app
     look,
     share,
     study,
+    study_results,
     theory,
     zoo,
 )

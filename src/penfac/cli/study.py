@@ -1,16 +1,13 @@
 """`penfac study`: define experiments, run them, judge them, report them."""
 
-import sys
-import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from penfac.cli import arguments
 from penfac.cli.app import app, command, print_outcome, reply
 from penfac.cli.arguments import if_given, whole
-from penfac.cli.groups import argument, flag, option
 from penfac.cli.help import Group
 from penfac.cli.options import (
     Evaluation,
@@ -21,18 +18,20 @@ from penfac.cli.options import (
 )
 from penfac.cli.search_options import Search
 from penfac.cli.study_options import (
-    WHAT,
+    AnyFidelity,
     Arms,
     Budget,
     Driver,
     Fidelity,
-    Folder,
-    Mixed,
     Name,
     Out,
+    Settings,
     StudySteps,
+    Whole,
 )
 from penfac.errors import ConfigError
+
+PAPER = "paper"  # all studies of the paper, where a study's name stands otherwise
 
 study = typer.Typer(
     cls=Group,
@@ -41,7 +40,8 @@ study = typer.Typer(
     epilog="""\
 penfac study list
 penfac study run fig4 --seeds 20
-penfac study report studies/fig4-authors""",
+penfac study report studies/fig4-authors
+penfac study plan paper""",
 )
 app.add_typer(study, name="study", rich_help_panel="Study")
 
@@ -125,40 +125,89 @@ def tune_study(
 @command(
     study,
     examples="""\
+penfac study plan paper
+penfac study plan paper --fidelity tuned --studies fig1,fig2,fig4 --on device
+penfac study plan fig4 --seeds 20""",
+)
+def plan(
+    name: Name,
+    *,
+    fidelity: AnyFidelity = None,
+    settings: Settings = None,
+    whole: Whole,
+    budget: Budget,
+    evaluation: Evaluation,
+    driver: Driver,
+    json_: Json = False,
+) -> int:
+    """Show what a study would cost here, or all of them (`paper`).
+
+    The rates are those of runs or of short trials on this machine.
+    """
+    from penfac import terminal
+    from penfac.cli import study_answers, study_campaign
+    from penfac.training.limits import Limits
+
+    tell = (lambda _: None) if json_ else terminal.say
+
+    def work() -> list[dict[str, Any]]:
+        if name == PAPER:
+            chosen = study_campaign.choose(
+                fidelity, settings, budget, evaluation, whole, driver
+            )
+        else:
+            refuse_whole(name, whole, ("studies",))
+            found = chosen_study(name, fidelity, settings, budget, evaluation)
+            seeds = arguments.seed_list(budget.seeds or str(found.seeds))
+            chosen = study_campaign.choose_one(found, seeds, driver)
+        return study_campaign.make_plan(chosen, whole, driver, Limits(), tell)
+
+    return reply(json_, work, study_answers.print_plan)
+
+
+@command(
+    study,
+    examples="""\
 penfac study run fig4 --seeds 20
-penfac study run mine.toml --on device""",
+penfac study run mine.toml --on device
+penfac study run paper --budget 8h""",
 )
 def run(
     name: Name,
     *,
-    fidelity: Fidelity = "authors",
+    fidelity: AnyFidelity = None,
     arms: Arms = None,
-    settings: Annotated[
-        Path | None,
-        option("FILE", "Settings that `penfac study tune` wrote.", under=WHAT),
-    ] = None,
+    settings: Settings = None,
+    whole: Whole,
     budget: Budget,
     evaluation: Evaluation,
     driver: Driver,
     process: Process,
     json_: Json = False,
 ) -> int:
-    """Run a study, or continue it.
+    """Run a study or all of them (`paper`), or continue it.
 
     Complete runs are skipped, others are resumed.
     """
+    if name == PAPER:
+        from penfac.cli import study_campaign
+
+        if arms is not None:
+            raise ConfigError(f"--arms {arms}: is for one study; give --studies")
+        chosen_ones = study_campaign.choose(
+            fidelity, settings, budget, evaluation, whole, driver
+        )
+        limits = process.limits()
+        return study_campaign.run_campaign(chosen_ones, whole, driver, limits, json_)
+    refuse_whole(name, whole, ("studies", "budget", "with_", "trial"))
     from penfac import terminal
     from penfac.cli import study_answers
-    from penfac.studies import runner, spec, tuning
+    from penfac.studies import runner
     from penfac.training.place import check_place
 
     check_place("auto", driver.folder)
     with terminal.reserve_stdout(json_):  # a .py file may print
-        chosen = spec.with_budget(
-            find_study(name, fidelity), **budget.asked(), **evaluation.asked()
-        )
-    if settings is not None:
-        chosen = tuning.with_settings(chosen, tuning.read(settings))
+        chosen = chosen_study(name, fidelity, settings, budget, evaluation)
     seeds = arguments.seed_list(budget.seeds or str(chosen.seeds))
     folder = driver.folder or "-".join(filter(None, (chosen.name, chosen.fidelity)))
     how = runner.How(
@@ -173,93 +222,25 @@ def run(
     return print_outcome(outcome, outcome.failed, json_, study_answers.OUTCOME)
 
 
-@command(study, examples="penfac study status studies/fig4-authors --watch")
-def status(
-    folder: Folder,
-    watch: Annotated[bool, flag("Repeat every two seconds.")] = False,
-    json_: Json = False,
-) -> int:
-    """Show the progress of a study, arm by arm."""
-    from penfac.cli import study_answers
-    from penfac.studies import progress
-
-    work = lambda: progress.read_progress(folder)  # noqa: E731
-    if not watch or json_:
-        return reply(json_, work, study_answers.print_progress)
-    from rich.live import Live
-
-    from penfac import terminal
-
-    with Live(console=terminal.console, refresh_per_second=2) as live:
-        while True:
-            found = work()
-            live.update(study_answers.progress_table(found))
-            if not found["running"] and not found["missing"]:
-                return 0
-            time.sleep(2)
+def refuse_whole(name: str, whole: Whole, refused: tuple[str, ...]) -> None:
+    """Refuse options that are about all studies at once."""
+    for key in refused:
+        if getattr(whole, key):
+            raise ConfigError(f"--{key.strip('_')}: is for `paper`, not for {name}")
 
 
-@command(study, examples="penfac study report studies/fig4-authors")
-def report(
-    folder: Folder,
-    into: Annotated[
-        Path | None, option("FOLDER", "Folder to write.  [default: FOLDER/report]")
-    ] = None,
-    with_: Annotated[
-        Path | None, option("FILE", "A curves.csv of runs that are not here.", "--with")
-    ] = None,
-    mixed: Mixed = False,
-    json_: Json = False,
-) -> int:
-    """Write verdicts, figures, a page and Markdown of a study.
+def chosen_study(
+    name: str, fidelity: str | None, settings: Path | None, budget: Budget,
+    evaluation: Evaluation,
+) -> Any:  # fmt: skip
+    """A study with the budget and the settings that were asked for."""
+    from penfac.studies import spec, tuning
 
-    A study that is not complete is reported as far as it is. The folder of a report
-    (made.json, curves.csv) is reported again, by today's claims.
-    """
-    from penfac.cli import study_answers
-    from penfac.studies import publish
-
-    def work() -> dict[str, Any]:
-        found = find_findings(folder, mixed, with_)
-        files = publish.publish(found, into or folder / "report")
-        return {"files": [str(f) for f in files], "findings": found}
-
-    return reply(json_, work, study_answers.print_report)
-
-
-def find_findings(folder: Path, mixed: bool, with_: Path | None) -> dict[str, Any]:
-    """Of a study's runs, or of a report where the runs are not kept."""
-    from penfac.studies import findings, plan, reported
-
-    if (folder / plan.FILE).is_file() or not (folder / reported.FILE).is_file():
-        return findings.findings(folder, mixed, with_)
-    if with_ is not None:
-        raise ConfigError(
-            f"--with {with_}: {folder} is a report; give the folder of its study"
-        )
-    return reported.findings_again(folder)
-
-
-@command(study, examples="penfac study claims results --into docs/claims.md")
-def claims(
-    results: Annotated[
-        Path, argument("RESULTS", "Folder of reports, STUDY-FIDELITY each.")
-    ] = Path("results"),
-    into: Annotated[
-        Path | None, option("FILE", "Write the page.  [default: print it]")
-    ] = None,
-) -> int:
-    """List the paper's sentences with their verdicts, from reports."""
-    from penfac.runs.storage import storage
-    from penfac.studies.ledger import claims_page
-
-    page = claims_page(results)
-    if into is None:
-        sys.stdout.write(page)
-        return 0
-    with storage(into):
-        into.write_text(page, encoding="utf-8")
-    return 0
+    found = find_study(name, fidelity or "authors")
+    found = spec.with_budget(found, **budget.asked(), **evaluation.asked())
+    if settings is None:
+        return found
+    return tuning.with_settings(found, tuning.read(settings))
 
 
 def split_names(listed: str | None) -> tuple[str, ...]:
@@ -273,6 +254,8 @@ def find_study(name: str, fidelity: str) -> Any:
 
     if name.endswith((".toml", ".py")):
         return spec.read(Path(name))
+    if name == PAPER:
+        raise ConfigError("paper: is all studies; `penfac study plan paper` shows them")
     if "/" in name or Path(name).exists():
         raise ConfigError(
             f"{name}: must be a name from `penfac study list`, a .toml or a .py file"

@@ -1,6 +1,6 @@
 """Options of `penfac study`, which its commands share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -22,9 +22,27 @@ Fidelity = Annotated[
         under=WHAT,
     ),
 ]
+AnyFidelity = Annotated[
+    str | None,
+    option(
+        "NAME",
+        "How to run studies of the paper: authors (as they did), tuned, or, of `paper`, "
+        "both.  [default: authors; of `paper` both]",
+        under=WHAT,
+    ),
+]
 Arms = Annotated[
     str | None,
     option("A,B", "Take these arms only.  [default: all]", under=WHAT),
+]
+Settings = Annotated[
+    Path | None,
+    option(
+        "FILE",
+        "Settings that `penfac study tune` wrote; for `paper` a folder that has "
+        "STUDY-FIDELITY/settings.toml.",
+        under=WHAT,
+    ),
 ]
 Out = Annotated[
     Path, option("FOLDER", "Folder that holds the study folders.", under=PLACE)
@@ -51,6 +69,37 @@ class Budget:
 
     def asked(self) -> dict[str, int | None]:
         return {"steps": if_given(whole, self.steps, "--steps")}
+
+
+@dataclass
+class Whole:
+    """All studies at once (`paper`)."""
+
+    studies: Annotated[str | None, option("A,B", "Take these studies only.")] = None
+    budget: Annotated[
+        str | None,
+        option(
+            "TIME",
+            "Run what settles most verdicts in this time; 0 runs nothing and keeps what "
+            "--with gives.",
+        ),
+    ] = None
+    with_: Annotated[
+        list[Path],
+        option(
+            "FOLDER",
+            "Reports of runs that were made elsewhere; may be repeated.",
+            "--with",
+        ),
+    ] = field(default_factory=list)
+    trial: Annotated[
+        str | None,
+        option(
+            "TIME",
+            "Length of the short runs that measure a rate that is not known here; 0: none.  "
+            "[default: 10s, or 0 where no hours are asked for]",
+        ),
+    ] = None
 
 
 @dataclass

@@ -95,6 +95,7 @@ def _claim(k: int, claim: dict) -> str:
         text(claim["reason"]),
         text(words.sentence(claim["power"])) if claim["power"] else "",
         text(words.sentence(claim["budget"])),
+        text(words.sentence(claim["sensitivity"])) if claim["sensitivity"] else "",
         *(f"**{text(words.sentence(note))}**" for note in claim["warnings"]),
         _comparisons(claim["comparisons"]),
     ]

@@ -86,7 +86,8 @@ def _claims(claims: list[dict]) -> str:
 
 
 def _claim(k: int, claim: dict) -> str:
-    notes = [claim["power"], claim["budget"], *claim["warnings"]]
+    notes = [claim[key] for key in ("power", "budget", "sensitivity")]
+    notes += claim["warnings"]
     small = "".join(
         f'<p class="small">{text(words.sentence(note))}</p>' for note in notes if note
     )

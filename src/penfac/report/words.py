@@ -197,10 +197,12 @@ def source(findings: dict) -> str:
 
 def protocol(findings: dict) -> str:
     """Number of seeds, steps and evaluations."""
+    others = [f"{number(n)} on {env}" for env, n in findings["env_steps"].items()]
+    where = f" ({', '.join(others)}, evaluated as many times)" if others else ""
     return (
         f"{len(findings['seeds'])} seeds per arm, {number(findings['steps'])} steps each, "
-        f"evaluated without noise every {number(findings['eval_every'])} steps "
-        f"over {findings['eval_episodes']} episodes."
+        f"evaluated without noise every {number(findings['eval_every'])} steps over "
+        f"{findings['eval_episodes']} episodes{where}."
     )
 
 

@@ -14,6 +14,7 @@ from penfac.studies.spec import Study
 
 KEYS = ("env", "arm", "seed", "step")
 RunKey = tuple[str, str, int]  # environment, arm, seed
+ELSEWHERE = "elsewhere"  # folder of a study: curves of runs that were made elsewhere
 
 
 def read_curves(file: Path) -> dict[RunKey, dict[str, LearningCurve]]:
@@ -52,6 +53,11 @@ def read_active(file: Path) -> dict[RunKey, dict[str, float]]:
     return runs
 
 
+def landed(folder: Path) -> list[Path]:
+    """The curves in a study's folder that were made elsewhere."""
+    return sorted(folder.glob(f"{ELSEWHERE}/*/curves.csv"))
+
+
 def add_published(here: list[RunResult], file: Path, study: Study) -> list[RunResult]:
     """Add the complete runs of a curves.csv; a run that ended here takes precedence."""
     published, active = read_curves(file), read_active(file.with_name("acting.csv"))
@@ -68,7 +74,8 @@ def add_published(here: list[RunResult], file: Path, study: Study) -> list[RunRe
             )
             run = runs.setdefault(key, missing)
             curves = published.get(key)
-            complete = curves and curves["mean"].steps[-1] >= study.steps
+            steps = study.steps_on(place[0])
+            complete = curves and curves["mean"].steps[-1] >= steps
             if complete and run.state in ("missing", "running"):
                 runs[key] = missing._replace(
                     state="finished", curves=curves, active=active.get(key, {})
@@ -82,12 +89,30 @@ def add_published(here: list[RunResult], file: Path, study: Study) -> list[RunRe
 def curves_csv(findings: dict[str, Any]) -> str:
     """A row for each evaluation of each run; `return` is that of the mean action, other
     evaluation modes have a column each."""
-    runs = [
-        (panel["env"], arm["arm"], run)
-        for panel in findings["panels"]
-        for arm in panel["arms"]
-        for run in arm["seeds"]
+    return rows_of_runs(
+        [
+            (panel["env"], arm["arm"], run)
+            for panel in findings["panels"]
+            for arm in panel["arms"]
+            for run in arm["seeds"]
+        ]
+    )
+
+
+def curves_of_runs(env: str, arm: str, runs: list[RunResult]) -> str:
+    """The same of the runs of one arm."""
+    told = [
+        {
+            "seed": run.unit.seed,
+            **run.mean._asdict(),
+            "modes": {m: c._asdict() for m, c in run.curves.items() if m != "mean"},
+        }
+        for run in runs
     ]
+    return rows_of_runs([(env, arm, run) for run in told])
+
+
+def rows_of_runs(runs: list[tuple[str, str, dict[str, Any]]]) -> str:
     modes = sorted({mode for _, _, run in runs for mode in run["modes"]})
     rows = []
     for env, arm, run in runs:

@@ -8,6 +8,7 @@ import numpy as np
 from penfac import stats
 from penfac.studies.claims import Comparison, Side
 
+SHOWN = 0.1  # of the sides' mean return: the difference whose power is told
 LEARNED = 0.1  # of what the best arm gained: a smaller gain is no learning
 
 Scores = dict[int, float]  # by seed
@@ -36,6 +37,8 @@ class Effect(NamedTuple):
     probability: stats.Probability | None  # that the first side beats the second
     n: list[int]
     consistent: bool = True  # the interval of `probability` is above one half
+    size: float = 0.0  # mean of the sides' returns, without their signs
+    deviations: tuple[float, ...] = ()  # of the sides, or of the differences of pairs
 
     def as_row(self) -> dict:
         """The numbers of a row in findings.json."""
@@ -50,7 +53,16 @@ class Effect(NamedTuple):
             "probability_low": None if chance is None else chance.low,
             "probability_high": None if chance is None else chance.high,
             "n": self.n,
+            "seeds_needed": None,
         }
+
+    def seeds_needed(self, comparisons: int) -> int | None:
+        """The seeds an arm that would show a difference of SHOWN; None if not known."""
+        if not self.deviations or self.size == 0:
+            return None
+        return stats.seeds_to_show(
+            SHOWN * self.size, self.deviations, comparisons=comparisons
+        )
 
 
 def compare(
@@ -73,12 +85,14 @@ def compare(
     samples, paired = paired_samples(comparison, sides)
     if len(samples[0]) < 2:  # pairs
         return None
+    deviations = [float(np.std(x, ddof=1)) for x in samples]
     if paired:
         c = stats.paired(*samples)
+        deviations = [float(np.std(np.subtract(samples[0], samples[1]), ddof=1))]
         deviation = float(np.std(np.concatenate(samples), ddof=1))
     else:
         c = stats.contrast(samples, weights)
-        deviation = float(np.sqrt(np.mean([np.var(x, ddof=1) for x in samples])))
+        deviation = float(np.sqrt(np.mean(np.square(deviations))))
     n = [len(x) for x in samples]
     probability = stats.improvement(*samples) if len(samples) == 2 else None
     p, p_opposite = direction_p(c)
@@ -92,8 +106,9 @@ def compare(
         p_opposite = 2 * min(c.p_above(width), c.p_below(-width), 0.5)
         consistent = True
     return Effect(
-        comparison, c.value, c.low, c.high, p, p_opposite, probability, n, consistent
-    )
+        comparison, c.value, c.low, c.high, p, p_opposite, probability, n, consistent,
+        float(np.mean([abs(np.mean(x)) for x in samples])), tuple(deviations),
+    )  # fmt: skip
 
 
 def direction_p(c: stats.Contrast) -> tuple[float, float]:

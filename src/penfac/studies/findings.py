@@ -1,17 +1,22 @@
 """The findings of a study: curves, scores and verdicts as one plain document."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from penfac import stats
 from penfac.settings.configs import to_values
-from penfac.studies import plan, spec, verdicts
-from penfac.studies.claims import Need, Side
-from penfac.studies.curve_files import add_published
+from penfac.studies import checks, plan, spec, verdicts
+from penfac.studies.claims import Claim, Need, Side
+from penfac.studies.curve_files import add_published, landed
+from penfac.studies.effects import ScoreLookup
 from penfac.studies.run_results import RunResult, read_run
 from penfac.studies.run_scores import activity_lookup, runs_of, score_lookup, scores
 from penfac.studies.spec import Study
+from penfac.studies.verdicts import ActivityLookup
 
+WHOLE = {"final": "by the final return", "area": "over the whole curve"}
 GAITS = ("gait.gif", "gait.png", "strip.png")
 
 
@@ -21,9 +26,12 @@ def findings(
     """Read a study folder, and the runs of a curves.csv `elsewhere`."""
     planned = plan.read_plan(folder)
     study, units = planned.study, plan.units(folder, planned)
-    plan.check_runs(units, mixed)
+    checks.check_runs(units, mixed)
     here = [read_run(unit, conditions(study)) for unit in units]
-    runs = here if elsewhere is None else add_published(here, elsewhere, study)
+    files = landed(folder) + ([] if elsewhere is None else [elsewhere])
+    runs = here
+    for file in files:
+        runs = add_published(runs, file, study)
     facts = {
         "fidelity": study.fidelity,
         "command": planned.command,
@@ -32,13 +40,18 @@ def findings(
         "penfac": planned.penfac,
         "versions": planned.versions,
         "eval_every": units[0].run.config.eval_every,
+        "env_eval_every": {
+            u.env: u.run.config.eval_every
+            for u in units
+            if u.run.config.eval_every != units[0].run.config.eval_every
+        },
         "eval_episodes": study.eval_episodes,
         "cost": {
             "seconds": sum(run.seconds for run in here),
             "steps": sum(max(run.mean.steps, default=0) for run in here),
         },
         "newer": sum(run.newer for run in here),
-        "elsewhere": published_runs(runs, elsewhere),
+        "elsewhere": published_runs(runs, files),
         "study": spec.to_table(study),
         "gaits": gait_files(runs),
     }
@@ -59,6 +72,7 @@ def judged(
         "paper": study.paper,
         "question": study.question,
         "steps": study.steps,
+        "env_steps": study.env_steps,
         "elsewhere": {"file": None, "runs": 0},
         "remark": None,
         "changed": [],
@@ -84,15 +98,29 @@ def conditions(study: Study) -> tuple[Need, ...]:
     return tuple(dict.fromkeys(every))
 
 
-def published_runs(runs: list[RunResult], file: Path | None) -> dict[str, Any]:
-    count = sum(run.unit.path == file and run.state == "finished" for run in runs)
-    return {"file": None if file is None else str(file), "runs": count}
+def published_runs(runs: list[RunResult], files: list[Path]) -> dict[str, Any]:
+    count = sum(run.unit.path in files and run.state == "finished" for run in runs)
+    return {"file": ", ".join(map(str, files)) or None, "runs": count}
 
 
 def arms_table(study: Study, units: list[plan.Unit]) -> list[dict[str, Any]]:
-    """The settings of each arm, with its config in the first environment."""
-    first = [unit for unit in units if unit.env == study.envs[0]]
-    configs = {u.arm: to_values(u.run.config.settings) for u in first}
+    """The settings of each arm, with its config in the first environment and what
+    differs in others."""
+    configs = {
+        (u.env, u.arm): to_values(u.run.config.settings)
+        for u in {(u.env, u.arm): u for u in units}.values()
+    }
+    first, *others = study.envs
+
+    def changes(arm: str) -> dict[str, Any]:
+        """By environment, the settings that are not those of the first."""
+        base = configs[first, arm]
+        return {
+            env: own
+            for env in others
+            if (own := {k: v for k, v in configs[env, arm].items() if v != base[k]})
+        }
+
     return [
         {
             "name": arm.name,
@@ -100,7 +128,8 @@ def arms_table(study: Study, units: list[plan.Unit]) -> list[dict[str, Any]]:
             "preset": arm.preset,
             "settings": arm.settings,
             "note": arm.note,
-            "config": configs[arm.name],
+            "config": configs[first, arm.name],
+            "on": changes(arm.name),
         }
         for arm in study.arms
     ]
@@ -141,14 +170,44 @@ def judge_claims(study: Study, runs: list[RunResult]) -> list[dict[str, Any]]:
         rows = [r for r in claim["comparisons"] if r["verdict"] != "not run"]
         claim["seeds"] = min((n for row in rows for n in row["n"]), default=0)
         claim["budget"] = budget(study, claim["seeds"])
+    for claim, found in zip(study.claims, judged, strict=True):
+        by = both_measures(claim, found, study.envs, arms, look, activity)
+        found["by_measure"], found["sensitivity"] = by, sensitivity(by)
     return judged
+
+
+def both_measures(
+    claim: Claim, found: dict[str, Any], envs: Sequence[str], arms: list[str],
+    look: ScoreLookup, activity: ActivityLookup,
+) -> dict[str, str]:  # fmt: skip
+    """The verdict by the final return and by the whole curve; empty for a claim that is
+    about another part of the curve."""
+    if not set(claim.measures) <= WHOLE.keys():
+        return {}
+    known = found["measures"]
+    for measure in WHOLE.keys() - known.keys():
+        other = replace(claim, measure=measure)
+        known = known | verdicts.judge(other, envs, arms, look, activity)["measures"]
+    return {measure: known[measure] for measure in WHOLE}
+
+
+def sensitivity(by: dict[str, str]) -> str:
+    """Whether the verdict depends on what of the curve counts; empty if nothing ran."""
+    told = set(by.values())
+    if not by or told == {"not run"}:
+        return ""
+    if len(told) == 1:
+        return "the verdict is the same by the final return and over the whole curve"
+    return "the verdict changes: " + ", ".join(f"{v} {WHOLE[m]}" for m, v in by.items())
 
 
 def budget(study: Study, seeds: int) -> str:
     """Seeds and steps of a verdict beside those of the paper's figure."""
     of_seeds = f" of the paper's {study.paper_seeds}" if study.paper_seeds else ""
     of_steps = f" of the authors' {study.paper_steps:,}" if study.paper_steps else ""
-    return f"{seeds}{of_seeds} seeds, {study.steps:,}{of_steps} steps"
+    others = [f"{n:,} on {env}" for env, n in study.env_steps.items()]
+    where = f" ({', '.join(others)})" if others else ""
+    return f"{seeds}{of_seeds} seeds, {study.steps:,}{where}{of_steps} steps"
 
 
 # --- curves ------------------------------------------------------------------------------

@@ -1,13 +1,13 @@
 """Every sentence of the paper with its verdicts, made from the files of reports."""
 
-from dataclasses import replace
+import os
 from pathlib import Path
 from typing import Any
 
 from penfac.errors import ConfigError
 from penfac.studies.claims import Claim
 from penfac.studies.findings import judge_claims
-from penfac.studies.paper import FIDELITIES, PAPER, paper_study
+from penfac.studies.paper import FIDELITIES, PAPER, fidelities_of, paper_study
 from penfac.studies.reported import Made, changed_arms, read_made
 from penfac.studies.spec import Study
 
@@ -20,26 +20,33 @@ Every sentence of the paper that an experiment can test, the study that tests it
 not run yet ([what they mean](studies.md#judging)). Seeds and steps stand beside those of the
 paper's figures, as far as it or its authors' program tells them. Verdicts are on seeds that
 no search has seen. "Earlier settings" are runs whose config differs from what the study runs
-today. This page is made by `penfac study claims --into docs/claims.md` from the files in
-`results/`.
+today; "as tuned" stands where both fidelities would run the same. "10 % takes n seeds": so
+many seeds per arm show a difference of a tenth of the return 80 % of the time, at the
+measured spreads. Where the verdict by the final return differs from that over the whole
+curve, both stand there (final, area). This page is made by
+`penfac study claims --into docs/claims.md` from the files in `results/`.
 """
 
 
-def claims_page(results: Path) -> str:
-    """The table as Markdown, a row a claim."""
+def claims_page(results: Path, beside: Path | None = None) -> str:
+    """The table as Markdown, a row a claim; verdicts link the reports where it is known
+    which folder the page is in."""
     if not results.is_dir():
         raise ConfigError(f"{results}: no such folder; give the folder of the reports")
     head = ["the paper says", "where", "study", "compared", *FIDELITIES]
-    rows = [row for name in PAPER for row in study_rows(name, results)]
+    rows = [row for name in PAPER for row in study_rows(name, results, beside)]
     lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
     rule = "|" + "---|" * len(head)
     return "\n".join([HEAD, lines[0], rule, *lines[1:], ""])
 
 
-def study_rows(name: str, results: Path) -> list[list[str]]:
+def study_rows(name: str, results: Path, beside: Path | None = None) -> list[list[str]]:
     studies = {fidelity: paper_study(name, fidelity) for fidelity in FIDELITIES}
+    own = fidelities_of(name)
     cells = {
-        fidelity: verdict_cells(study, read_made(results / f"{name}-{fidelity}"))
+        fidelity: linked_cells(study, results / f"{name}-{fidelity}", beside)
+        if fidelity in own
+        else [f"as {own[0]}"] * len(study.claims)
         for fidelity, study in studies.items()
     }
     found = []
@@ -78,10 +85,22 @@ def lines(claim: Claim) -> str:
 # --- verdicts ----------------------------------------------------------------------------
 
 
+def linked_cells(study: Study, report: Path, beside: Path | None) -> list[str]:
+    """The verdicts of a report, each a link to it."""
+    cells = verdict_cells(study, read_made(report))
+    if beside is None or not (report / "report.md").is_file():
+        return cells
+    link = Path(os.path.relpath(report, beside), "report.md").as_posix()
+    parts = (cell.partition(" (") for cell in cells)
+    return [
+        f"[{word}]({link}){mark}{rest}" if rest else word for word, mark, rest in parts
+    ]
+
+
 def verdict_cells(study: Study, made: Made | None) -> list[str]:
     if made is None:
         return ["not run yet"] * len(study.claims)
-    found = judge_claims(replace(study, steps=made.steps), made.runs)
+    found = judge_claims(made.budget_of(study), made.runs)
     return [
         cell(study, claim, verdict, made)
         for claim, verdict in zip(study.claims, found, strict=True)
@@ -97,6 +116,10 @@ def cell(study: Study, claim: Claim, found: dict[str, Any], made: Made) -> str:
     told = [f"{found['seeds']}{of_seeds} seeds, {short(made.steps)}{of_steps} steps"]
     if len(found["measures"]) > 1:
         told.append(", ".join(f"{m} {v}" for m, v in found["measures"].items()))
+    elif len(set(found["by_measure"].values())) > 1:
+        told.append(", ".join(f"{m} {v}" for m, v in found["by_measure"].items()))
+    if found["seeds_needed"] is not None:
+        told.append(f"10 % takes {found['seeds_needed']} seeds")
     verdicts = [row["verdict"] for row in found["comparisons"]]
     if "not run" in verdicts:
         told.append(f"{verdicts.count('not run')} of {len(verdicts)} not run")

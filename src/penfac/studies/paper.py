@@ -195,3 +195,10 @@ def paper_study(name: str, fidelity: str) -> Study:
             f"(there are {', '.join(PAPER)}; or give a .toml or .py file)"
         )
     return check(PAPER[name](fidelity))
+
+
+def fidelities_of(name: str) -> tuple[str, ...]:
+    """Those of a study; one where both would run the same."""
+    first, *others = (paper_study(name, fidelity) for fidelity in FIDELITIES)
+    same = all(other.arms == first.arms for other in others)
+    return FIDELITIES[-1:] if same else FIDELITIES

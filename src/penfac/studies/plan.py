@@ -6,6 +6,7 @@ program on a device.
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +20,6 @@ from penfac.runs.config import RunConfig, differences, read_config
 from penfac.runs.folder import RunFolder, folder_name
 from penfac.runs.learners import configs_of, learner_config
 from penfac.runs.run import Run
-from penfac.runs.sealed import refuse_changed
 from penfac.runs.status import NEW, read_status
 from penfac.runs.storage import make_folder
 from penfac.runs.versions import versions
@@ -30,9 +30,8 @@ from penfac.training.request import Request, settle
 FORMAT = 1
 FILE = "study.json"
 LONGEST = 200  # characters of an environment's folder
+Shared = dict[str, dict[str, str]]  # by environment and arm
 STATES: tuple[str, ...] = ("finished", "running", "failed", "missing")
-# a difference in these makes runs no longer comparable
-VERSIONED = ("jax", "jaxlib", "mujoco", "gymnasium", "numpy")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,10 +45,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     created: str
     versions: dict[str, str]
+    shared: Shared = {}  # folders of arms whose runs another study has
+    # seeds whose curves were made elsewhere, by environment and arm
+    known: dict[str, dict[str, list[int]]] = {}
 
     def to_document(self) -> dict[str, Any]:
-        """The content of study.json."""
-        return msgspec.to_builtins(replace(self, study=spec.to_table(self.study)))
+        """The content of study.json; without what is empty in most studies."""
+        plain = msgspec.to_builtins(replace(self, study=spec.to_table(self.study)))
+        return {k: v for k, v in plain.items() if v or k not in ("shared", "known")}
 
 
 class Unit(NamedTuple):
@@ -60,6 +63,7 @@ class Unit(NamedTuple):
     seed: int
     path: Path
     config: RunConfig | None = None  # None: a run that is known by its report alone
+    ours: bool = True  # whether it is this study that runs it
 
     def __str__(self) -> str:
         return f"{self.env} {self.arm} seed {self.seed}"
@@ -155,7 +159,10 @@ def join_plans(folder: Path, old: Plan, new: Plan) -> Plan:
 def fixed_part(plan: Plan) -> dict[str, Any]:
     """What may not change: all that a run learns from. Words and claims may."""
     table = spec.to_table(plan.study)
-    keys = ("name", "fidelity", "envs", "steps", "eval_every", "eval_episodes")
+    keys = (
+        "name", "fidelity", "envs", "steps", "env_steps", "algo_seeds", "eval_every",
+        "eval_episodes",
+    )  # fmt: skip
     arms = [
         {key: value for key, value in arm.items() if key != "note"}
         for arm in table["arms"]
@@ -185,8 +192,26 @@ def write_plan(folder: Path, plan: Plan) -> None:
 
 
 def groups(folder: Path, plan: Plan) -> list[Run]:
-    """The arms of each algorithm on each environment as one run, resolved and checked."""
-    study, found, names = plan.study, [], {}
+    """The arms of each algorithm on each environment as one run, resolved and checked;
+    without those that are shared or known."""
+    found = []
+    for env, algo, home in places(folder, plan):
+        config = group_config(plan, env, arms_of(plan, algo))  # checks every arm
+        arms = {arm.name: due_seeds(plan, env, arm) for arm in arms_of(plan, algo)}
+        due = {
+            name: values for name, values in (config.arms or {}).items() if arms[name]
+        }
+        if due:
+            seeds = [s for s in config.seeds if any(s in arms[name] for name in due)]
+            if len(seeds) == 1:  # a run of one seed would have another folder
+                seeds = list(dict.fromkeys((*seeds, *config.seeds)))[:2]
+            found.append(Run(home, replace(config, arms=due, seeds=tuple(seeds))))
+    return found
+
+
+def places(folder: Path, plan: Plan) -> Iterator[tuple[str, str, Path]]:
+    """Every environment and algorithm, with the folder of their runs."""
+    study, names = plan.study, {}
     for env in study.envs:
         name = folder_name(env)
         if len(name) > LONGEST:
@@ -196,9 +221,22 @@ def groups(folder: Path, plan: Plan) -> list[Run]:
                 f"{study.name}: {names[name]} and {env} would share a folder; rename one"
             )
         for algo in dict.fromkeys(arm.algo for arm in study.arms):
-            arms = [arm for arm in study.arms if arm.algo == algo]
-            found.append(Run(folder / name / algo, group_config(plan, env, arms)))
-    return found
+            yield env, algo, folder / name / algo
+
+
+def arms_of(plan: Plan, algo: str) -> list[Arm]:
+    return [arm for arm in plan.study.arms if arm.algo == algo]
+
+
+def due_seeds(plan: Plan, env: str, arm: Arm) -> set[int]:
+    """The seeds that this study runs of an arm."""
+    if arm.name in plan.shared.get(env, {}):
+        return set()
+    return set(seeds_of(plan, arm)) - set(plan.known.get(env, {}).get(arm.name, ()))
+
+
+def seeds_of(plan: Plan, arm: Arm) -> tuple[int, ...]:
+    return plan.seeds[: plan.study.algo_seeds.get(arm.algo)]
 
 
 def group_config(plan: Plan, env: str, arms: list[Arm]) -> RunConfig:
@@ -207,6 +245,7 @@ def group_config(plan: Plan, env: str, arms: list[Arm]) -> RunConfig:
     return replace(
         first,
         preset=" or ".join(dict.fromkeys(arm.preset for arm in arms)),
+        seeds=seeds_of(plan, arms[0]),
         arms={name: config.settings for name, config in configs.items()},
         study=plan.study.name,
         command=plan.command,
@@ -223,7 +262,7 @@ def arm_config(plan: Plan, env: str, arm: Arm) -> RunConfig:
         algo=arm.algo,
         preset=arm.preset,
         settings=arm.settings | arm.on.get(env, {}),
-        steps=study.steps,
+        steps=study.steps_on(env),
         seeds=plan.seeds,
         eval_every=study.eval_every,
         eval_episodes=study.eval_episodes,
@@ -237,11 +276,18 @@ def arm_config(plan: Plan, env: str, arm: Arm) -> RunConfig:
 
 def units(folder: Path, plan: Plan) -> list[Unit]:
     """Every run, seed by seed, so that early results cover every arm."""
-    found = [
-        Unit(g.config.env, str(x.arm), x.seed, x.path, learner_config(g.config, x))
-        for g in groups(folder, plan)
-        for x in g.learners
-    ]
+    found = []
+    for env, algo, home in places(folder, plan):
+        config = group_config(plan, env, arms_of(plan, algo))
+        shared, known = plan.shared.get(env, {}), plan.known.get(env, {})
+        for x in Run(home, config).learners:
+            own = learner_config(config, x)
+            arm, path = str(x.arm), x.path
+            ours = arm not in shared and x.seed not in known.get(arm, ())
+            if arm in shared:
+                owner = folder / shared[arm]
+                path, own = owner / x.path.name, replace(own, arm=owner.name)
+            found.append(Unit(env, arm, x.seed, path, own, ours))
     order = {seed: k for k, seed in enumerate(plan.seeds)}
     return sorted(found, key=lambda unit: order[unit.seed])
 
@@ -252,49 +298,3 @@ def state_of(unit: Unit) -> str:
     if status.state in ("finished", "failed"):
         return status.state
     return "missing" if status is NEW else "running"
-
-
-def check_runs(found: list[Unit], mixed: bool) -> None:
-    """Refuse runs that were made otherwise than the study says."""
-    for unit in found:
-        if not (unit.path / "config.json").exists():
-            continue
-        try:
-            there = read_config(unit.path)
-        except ConfigError as error:
-            text = f"{unit.path}: is not a run of this study: {error}"
-            raise ConfigError(text) from None
-        planned = unit.run.config
-        old = there.identity() | {"steps": there.steps}
-        new = planned.identity() | {"steps": planned.steps}
-        if changed := differences(old, new):
-            raise ConfigError(f"{unit.path}: is not a run of this study: {changed[0]}")
-        refuse_changed(unit.path, planned)
-        changed = changed_versions(there.versions, planned.versions)
-        if changed and not mixed:
-            raise ConfigError(
-                f"{unit.path}: was made with other versions ({'; '.join(changed)}); "
-                "--mixed accepts it"
-            )
-
-
-def changed_versions(
-    old: dict[str, str] | None, new: dict[str, str] | None
-) -> list[str]:
-    """`jax: 0.9 -> 0.10` for each version that makes runs no longer comparable."""
-    pick = lambda found: {key: (found or {}).get(key) for key in VERSIONED}  # noqa: E731
-    return differences(pick(old), pick(new))
-
-
-def with_current_versions(todo: list[Unit], plan: Plan, mixed: bool) -> list[Unit]:
-    """Runs to come name the versions that make them; other versions than those the study
-    was begun with need `mixed`."""
-    changed = changed_versions(plan.versions, versions())
-    if not changed or not todo:
-        return todo
-    if not mixed:
-        raise ConfigError(
-            f"{plan.study.name}: was started with other versions "
-            f"({'; '.join(changed)}); --mixed continues with these"
-        )
-    return [u._replace(config=replace(u.run.config, versions=versions())) for u in todo]

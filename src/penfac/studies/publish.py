@@ -38,7 +38,13 @@ def provenance(findings: dict[str, Any]) -> dict[str, Any]:
         "name", "fidelity", "command", "created", "penfac", "versions", "steps",
         "eval_every", "eval_episodes", "seeds", "arms",
     )  # fmt: skip
-    kept = ("study", "cost", "remark")  # where there is one
+    kept = (
+        "study",
+        "cost",
+        "remark",
+        "env_steps",
+        "env_eval_every",
+    )  # where there is one
     runs = [
         ([panel["env"], arm["arm"], run["seed"]], run)
         for panel in findings["panels"]

@@ -39,6 +39,14 @@ class Made(NamedTuple):
     runs: list[RunResult]
     document: dict[str, Any] = {}  # noqa: RUF012  made.json
 
+    def steps_on(self, env: str) -> int:
+        return self.document.get("env_steps", {}).get(env, self.steps)
+
+    def budget_of(self, study: Study) -> Study:
+        """The study with the steps of these runs."""
+        other = self.document.get("env_steps", {})
+        return replace(study, steps=self.steps, env_steps=other)
+
 
 def read_made(folder: Path) -> Made | None:
     """None where there is no report of that study."""
@@ -69,10 +77,11 @@ def findings_again(folder: Path) -> dict[str, Any]:
     made = read_made(folder)
     if made is None:
         raise ConfigError(f"{folder}: has neither a study nor a report ({FILE})")
-    study = replace(study_of(folder / FILE, made.document), steps=made.steps)
+    study = made.budget_of(study_of(folder / FILE, made.document))
     try:
         facts = {key: made.document[key] for key in COPIED}
-        arms = [{"settings": {}, **arm} for arm in made.arms.values()]
+        facts["env_eval_every"] = made.document.get("env_eval_every", {})
+        arms = [{"settings": {}, "on": {}, **arm} for arm in made.arms.values()]
         facts |= {key: made.document.get(key) for key in ("cost", "remark", "study")}
         facts |= {"folder": str(folder), "changed": changed_arms(study, made)}
         return findings.judged(study, made.runs, arms, facts)

@@ -18,8 +18,8 @@ from penfac.runs.config import RunConfig
 from penfac.runs.evaluations import score
 from penfac.runs.status import read_status
 from penfac.runs.storage import Lock, make_folder
-from penfac.studies import executors, plan
-from penfac.studies.plan import Plan, Unit
+from penfac.studies import checks, executors, plan
+from penfac.studies.plan import Plan, Shared, Unit
 from penfac.studies.spec import Study, arms_named
 from penfac.training.interruption import Interruption, StopRequested
 from penfac.training.limits import Limits
@@ -29,6 +29,11 @@ from penfac.workers import LOST, how_it_ended
 EXECUTORS = ("local", "ray", "device")
 SOME_FAILED = 9  # exit code
 Tell = Callable[[str], None]
+Advanced = Callable[[float, float | None], None]  # share of the steps, seconds left
+
+
+def nobody(done: float, left: float | None) -> None:
+    """Nobody wants to know how far a study is."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +61,16 @@ class StudyOutcome:
 
 
 def start(
-    study: Study, seeds: tuple[int, ...], folder: Path, how: How, limits: Limits, tell: Tell
+    study: Study, seeds: tuple[int, ...], folder: Path, how: How, limits: Limits,
+    tell: Tell, advanced: Advanced = nobody, shared: Shared | None = None,
 ) -> StudyOutcome:  # fmt: skip
-    """Begin a study in its folder, or go on with it."""
+    """Begin a study in its folder, or go on with it; `shared` are the folders of arms
+    whose runs another study makes."""
     check_how(study, seeds, how)
     named, folder = folder, folder.absolute()
     engine = "device" if how.on == "device" else "auto"
     planned = plan.make_plan(study, seeds, engine, limits.command)
+    planned = replace(planned, shared=shared or {})
     if how.on != "device" and (folder / plan.FILE).exists():
         # begun on a device: the runs keep that engine, whoever runs them
         planned = replace(planned, on=plan.read_plan(folder).on)
@@ -70,7 +78,7 @@ def start(
     make_folder(folder)
     with Lock(folder):  # nobody else can change the plan now
         planned = plan.join(folder, planned)
-        outcome = run_plan(folder, planned, how, limits, tell)
+        outcome = run_plan(folder, planned, how, limits, tell, advanced)
     return dataclasses.replace(outcome, folder=named)
 
 
@@ -98,15 +106,17 @@ def check_how(study: Study, seeds: tuple[int, ...], how: How) -> None:
 
 
 def run_plan(
-    folder: Path, planned: Plan, how: How, limits: Limits, tell: Tell
-) -> StudyOutcome:
+    folder: Path, planned: Plan, how: How, limits: Limits, tell: Tell,
+    advanced: Advanced,
+) -> StudyOutcome:  # fmt: skip
     """Run what is due, and report how the whole study stands."""
     began, reason, code = time.monotonic(), "finished", 0
     every = plan.units(folder, planned)
-    plan.check_runs(every, how.mixed)
+    checks.check_runs(every, how.mixed)
+    every = [u for u in every if u.ours]
     asked = [u for u in every if not how.arms or u.arm in how.arms]
     todo = [u for u in asked if is_due(u, how.retry)]
-    todo = plan.with_current_versions(todo, planned, how.mixed)
+    todo = checks.with_current_versions(todo, planned, how.mixed)
     plan.write_plan(folder, planned)
     tell(describe_work(asked, todo))
     lost: dict[str, str] = {}
@@ -114,9 +124,11 @@ def run_plan(
         within = dataclasses.replace(
             limits, stop_after=interruption.left(), pictures=False, home=folder
         )
-        ends = execute(folder, planned, how, within, todo, interruption.poll, tell)
+        listener = GroupListener(tell, todo, advanced)
+        poll = interruption.poll
+        ends = execute(folder, planned, how, within, todo, poll, listener)
         try:
-            lost = follow(ends, todo, interruption, tell)
+            lost = follow(ends, todo, interruption, tell, advanced)
         except StopRequested as stop:
             reason, code = str(stop), stop.exit_code
     counts, failed = count_states(every)
@@ -137,8 +149,9 @@ def is_due(unit: Unit, retry: bool) -> bool:
 
 
 def follow(
-    ends: executors.Ended, todo: list[Unit], interruption: Interruption, tell: Tell
-) -> dict[str, str]:
+    ends: executors.Ended, todo: list[Unit], interruption: Interruption, tell: Tell,
+    advanced: Advanced,
+) -> dict[str, str]:  # fmt: skip
     """Report each run as it ends; return those that left no end of their own, and why."""
     began, steps = time.monotonic(), sum(u.steps for u in todo)
     done, lost = 0, {}
@@ -151,19 +164,20 @@ def follow(
             if plan.state_of(unit) != "finished":
                 lost[str(unit)] = result.removeprefix("failed: ")
             tell(f"{unit}: {result} ({k}/{len(todo)}, {duration(left)} left)")
+            advanced(done / steps, left)
     return lost
 
 
 def execute(
     folder: Path, planned: Plan, how: How, limits: Limits, todo: list[Unit],
-    poll: executors.Poll, tell: Tell,
+    poll: executors.Poll, listener: Listener,
 ) -> executors.Ended:  # fmt: skip
     """Hand the runs to an executor."""
     count = how.processes or len(usable_cores())
     if how.on == "device":
         groups = plan.groups(folder, planned)
         if len(groups) == 1 or count == 1 or runs_on_accelerator():
-            return executors.run_on_device(groups, todo, limits, GroupListener(tell))
+            return executors.run_on_device(groups, todo, limits, listener)
         return executors.run_groups_on_cores(groups, todo, count, limits, poll)
     if how.on == "ray":
         return executors.run_on_ray(todo, how.address, limits, poll)
@@ -173,8 +187,10 @@ def execute(
 class GroupListener(Listener):
     """Reports the steps of a program of many runs, which all end at once."""
 
-    def __init__(self, tell: Tell):
-        self.tell, self.step = tell, 0
+    def __init__(self, tell: Tell, todo: list[Unit], advanced: Advanced):
+        self.tell, self.advanced, self.step = tell, advanced, 0
+        self.began, self.total = time.monotonic(), sum(u.steps for u in todo)
+        self.before = self.learners = self.size = 0  # steps of programs that ended
 
     def noted(self, text: str) -> None:
         self.tell(f"# {text}")
@@ -183,10 +199,15 @@ class GroupListener(Listener):
         if point.step > self.step:  # once for all runs
             self.step = point.step
             self.tell(f"# step {point.step:,}")
+            done = self.before + self.learners * min(point.step, self.size)
+            share = min(1.0, done / max(self.total, 1))
+            spent = time.monotonic() - self.began
+            self.advanced(share, spent * (1 - share) / share if share else None)
 
     def started(self, folder: Path, config: RunConfig, done: int) -> None:
-        self.step = 0
+        self.before += self.learners * self.size
         runs = len(config.arms or (None,)) * len(config.seeds)
+        self.step, self.learners, self.size = 0, runs, config.steps
         self.tell(f"# {config.algo} on {config.env}: {runs} runs at once")
 
 

@@ -16,12 +16,10 @@ from penfac.runs.config import check_arm_name
 from penfac.settings.suggest import did_you_mean
 from penfac.settings.toml import read_toml
 from penfac.studies import claims
+from penfac.studies.budgets import whole_numbers, whole_tables
 from penfac.studies.claims import Claim
 
 ARM_KEYS = ("algo", "preset", "note")  # keys of an arm that are not settings
-BUDGET = (
-    "seeds", "steps", "eval_every", "eval_episodes", "paper_seeds", "paper_steps",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,6 +54,11 @@ class Study:
     eval_episodes: int = 10
     paper_seeds: int | None = None  # of the paper's figure
     paper_steps: int | None = None
+    env_steps: dict[str, int] = field(default_factory=dict)  # where they are others
+    algo_seeds: dict[str, int] = field(default_factory=dict)  # at most so many
+
+    def steps_on(self, env: str) -> int:
+        return self.env_steps.get(env, self.steps)
 
 
 def check(study: Study) -> Study:
@@ -119,6 +122,11 @@ def check_types(study: Study) -> None:
         raise ConfigError(
             f"{study.name}: seeds, steps and eval_episodes must be whole numbers above 0"
         )
+    tables = whole_tables(study.name, vars(study))
+    check_keys(study.name, tables["env_steps"], set(study.envs))
+    check_keys(study.name, tables["algo_seeds"], {arm.algo for arm in study.arms})
+    if min(tables["algo_seeds"].values(), default=2) < 2:
+        raise ConfigError(f"{study.name}: algo_seeds must be at least 2")
     for arm in study.arms:
         for word in (arm.name, arm.preset, arm.note):
             check_text(f"{study.name}: name, algo, preset or note of an arm", word)
@@ -153,6 +161,8 @@ def with_budget(study: Study, **changed: int | None) -> Study:
         if value < 1:
             raise ConfigError(f"--{key.replace('_', '-')} {value}: must be at least 1")
     changes: dict[str, Any] = budget
+    if "steps" in changes:
+        changes["env_steps"] = {}  # as many on every environment
     return dataclasses.replace(study, **changes)
 
 
@@ -198,7 +208,8 @@ def from_table(name: str, table: dict[str, Any]) -> Study:
     if not isinstance(listed, list) or not all(map(is_table, listed)):
         raise ConfigError(f"{name}: claims must be blocks [[claims]]")
     values: dict[str, Any] = {"name": name, "title": name} | plain
-    values |= whole_numbers(name, plain) | {
+    values |= whole_numbers(name, plain) | whole_tables(name, plain)
+    values |= {
         "arms": tuple(parse_arm(key, shared | block) for key, block in arms.items()),
         "envs": word_list(name, "envs", table.get("envs", [])),
         "claims": tuple(parse_claim(name, block) for block in listed),
@@ -208,23 +219,6 @@ def from_table(name: str, table: dict[str, Any]) -> Study:
 
 def is_table(value: Any) -> bool:
     return isinstance(value, dict)
-
-
-def whole_numbers(name: str, table: dict[str, Any]) -> dict[str, int]:
-    """The budget of a study; 1e6 is a whole number too."""
-    numbers = {}
-    for key in BUDGET:
-        value = table.get(key)
-        if value is None:
-            continue
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        # NaN for inf and NaN
-        if not number or not 1 <= value <= 2**53 or value % 1 != 0:
-            raise ConfigError(
-                f"{name}: {key} = {value!r}: must be a whole number above 0"
-            )
-        numbers[key] = int(value)
-    return numbers
 
 
 def parse_arm(name: str, block: dict[str, Any]) -> Arm:
@@ -279,7 +273,8 @@ def to_table(study: Study) -> dict[str, Any]:
 
 def of_table(table: dict[str, Any]) -> Study:
     """A study from JSON; claims of earlier versions have neither needs nor changes."""
-    typed = table | whole_numbers(str(table["name"]), table)
+    name = str(table["name"])
+    typed = table | whole_numbers(name, table) | whole_tables(name, table)
     try:
         return check(msgspec.convert(typed, Study))
     except msgspec.ValidationError as error:

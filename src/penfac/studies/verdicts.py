@@ -12,14 +12,21 @@ from typing import Any, NamedTuple
 
 from penfac import stats
 from penfac.studies.claims import Claim, Comparison, Need
-from penfac.studies.effects import Effect, Place, ScoreLookup, compare, side_scores
+from penfac.studies.effects import (
+    SHOWN,
+    Effect,
+    Place,
+    ScoreLookup,
+    compare,
+    side_scores,
+)
 
 ALPHA = 0.05
 ACTIVE = 0.1  # share of updates: a condition that held in fewer was not active
 VERDICTS = ("holds", "contradicted", "not shown", "not tested", "not run")
 NO_NUMBERS = dict.fromkeys(
     ("difference", "low", "high", "p", "p_holm", "probability", "probability_low",
-     "probability_high")
+     "probability_high", "seeds_needed")
 )  # fmt: skip
 
 
@@ -61,12 +68,15 @@ def judge(
                 tested.append((row, effect))
     for measure in claim.measures:
         give_verdicts([pair for pair in tested if pair[0]["measure"] == measure])
+    found = combine([row["verdict"] for row in rows])
+    needed = most_seeds(rows) if found == "not shown" else None
     return {
         "words": claim.words,
         "where": claim.where,
-        "verdict": combine([row["verdict"] for row in rows]),
+        "verdict": found,
         "reason": reason(rows),
-        "power": power([effect for _, effect in tested], len(claim.measures)),
+        "power": power([effect for _, effect in tested], len(claim.measures), needed),
+        "seeds_needed": needed,
         "warnings": list(warnings),
         "measures": {
             measure: combine([r["verdict"] for r in rows if r["measure"] == measure])
@@ -123,6 +133,8 @@ def give_verdicts(tested: list[tuple[dict[str, Any], Effect]]) -> None:
     for (row, effect), p, q in zip(tested, ps, opposite, strict=True):
         word = verdict(effect, p, q)
         row |= {"verdict": word, "p_holm": p}
+        if word == "not shown":
+            row["seeds_needed"] = effect.seeds_needed(len(tested))
         if word == "contradicted":  # the p-value of that verdict
             row |= {"p": effect.p_opposite, "p_holm": q}
 
@@ -169,14 +181,29 @@ def interval(row: dict[str, Any]) -> str:
     return f"{row['difference']:+,.0f} [{row['low']:+,.0f}, {row['high']:+,.0f}]"
 
 
-def power(effects: list[Effect], measures: int) -> str:
-    """What so many seeds can detect, by each of so many measures."""
+def power(effects: list[Effect], measures: int, needed: int | None) -> str:
+    """What so many seeds can detect, by each of so many measures; and how many are
+    `needed` for a difference of 10 %."""
     if not effects:
         return ""
     n, count = min(min(e.n) for e in effects), len(effects) // measures
     size = stats.detectable(n, comparisons=count)
     plural = "s" * (count > 1)
-    return (
+    told = (
         f"{n} seeds per arm and {count} comparison{plural} detect a difference of "
         f"{size:.2f} standard deviations 80 % of the time"
     )
+    if needed is None:
+        return told
+    return (
+        f"{told}; at the measured spreads, {needed} seeds per arm detect one of "
+        f"{100 * SHOWN:.0f} % of the return"
+    )
+
+
+def most_seeds(rows: list[dict[str, Any]]) -> int | None:
+    """The seeds an arm that would show a difference of 10 % in every comparison that is
+    not shown; None if there is none, or it is not known."""
+    needed = [r["seeds_needed"] for r in rows if r["verdict"] == "not shown"]
+    known = [n for n in needed if n is not None]
+    return max(known, default=None) if len(known) == len(needed) else None
