@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from penfac.errors import ConfigError
-from penfac.settings import ddpg, online, penfac, ppo, sac
+from penfac.settings import ddpg, offpenfac, online, penfac, ppo, sac
 from penfac.settings.configs import check, from_values
 from penfac.settings.declaration import earlier_settings
 from penfac.settings.suggest import did_you_mean
@@ -43,6 +43,7 @@ SETTINGS = {
         ddpg.Config, "td3", {"critics": 2, "actor_delay": 2, "target_noise": 0.2}
     ),
     "sac": AlgorithmSettings(sac.Config, "sac"),
+    "offpenfac": AlgorithmSettings(offpenfac.Config, "offpenfac"),
     "ppo": AlgorithmSettings(ppo.Config, "ppo"),
 }
 
