@@ -1,6 +1,17 @@
-"""Off-policy PeNFAC."""
+"""Off-policy PeNFAC: toward actions that a replayed Q finds better than mu, with a share
+of DPG's step  (Sec. 7, D36).
 
-from typing import NamedTuple
+One update, after some steps of the environments:
+
+    remember         store the steps
+    gradient steps   each on a fresh sample: fit the critics to the target networks' word;
+                     propose actions around mu(s), weigh them by the advantage over mu,
+                     move the actor along CAC's step and DPG's; pull the targets along
+
+The replay, its samples and the critics are DDPG's, the target is TD3's.
+"""
+
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +25,11 @@ from penfac.algos.ddpg_learner import (
     Sampled,
     descend,
     gradient_steps,
+    minibatch,
     optimiser,
+    q_values,
 )
-from penfac.algos.nets import init_layers, ACTIVATIONS
+from penfac.algos.nets import init_layers
 from penfac.algos.networks import (
     Actor,
     Inputs,
@@ -27,185 +40,225 @@ from penfac.algos.networks import (
     running_inputs,
 )
 from penfac.algos.numbers import Numbers, Plan
-from penfac.algos.replay import Replay, append, replay_init, sample, state_behind
+from penfac.algos.replay import Replay, append, replay_init
 from penfac.core.actor import actor_weight
 from penfac.core.critic import q_loss, q_target, soft_update
-from penfac.core.noise import Exploration
-from penfac.core.normalise import Running, running_init, running_update, normalise
-from penfac.core.returns import n_step_returns
-from penfac.settings.offpenfac import Config
+from penfac.core.normalise import Running, running_init, running_update
+from penfac.core.offpolicy import (
+    advantage_over_mu,
+    agreement,
+    along,
+    blended,
+    mirrored,
+    pull,
+)
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]
 
 
-class Learner(NamedTuple):
+class Networks(NamedTuple):
+    """An actor and its critics; the targets are another one of these."""
+
     actor: Actor
     critics: Critics
-    slow_actor: Actor
-    slow_critics: Critics
+
+
+class Learner(NamedTuple):
+    """What gradient steps change."""
+
+    online: Networks
+    target: Networks
     actor_opt: optax.OptState
     critic_opt: optax.OptState
-    steps: Int[Array, ""]
+    steps: Int[Array, ""]  # gradient steps taken
 
 
 class State(NamedTuple):
+    """Everything learning carries from one update to the next."""
+
     learner: Learner
     replay: Replay
     observed: Running
 
 
 class Metrics(NamedTuple):
+    """One row of progress.csv."""
+
     critic_loss: Scalar
     q_mean: Scalar
-    positive_fraction: Scalar
-    agreement: Scalar
-    replayed: Int[Array, ""]
-    gradient_steps: Int[Array, ""]
+    positive_fraction: Scalar  # of proposals that are better than mu
+    agreement: Scalar  # of CAC's step with DPG's: the cosine
+    replayed: Int[Array, ""]  # steps in the replay
+    gradient_steps: Int[Array, ""]  # of this update
     finite: Bool[Array, ""]
 
 
 def init(key: PRNGKeyArray, plan: Plan, numbers: Numbers) -> State:
     actor_key, critic_key = jax.random.split(key)
-    actor = init_actor(actor_key, plan)
     sizes = (plan.obs_dim + plan.action_dim, *plan.critic_hidden, 1)
     make = lambda key: init_layers(key, sizes, plan.init, 1.0)  # noqa: E731
     critics = jax.vmap(make)(jax.random.split(critic_key, plan.critics))
+    networks = Networks(init_actor(actor_key, plan), critics)
     learner = Learner(
-        actor, critics, jax.tree.map(jnp.copy, actor), jax.tree.map(jnp.copy, critics),
-        optimiser(numbers.actor_lr, numbers).init(actor),
-        optimiser(numbers.critic_lr, numbers).init(critics),
-        jnp.int32(0),
+        online=networks,
+        target=jax.tree.map(jnp.copy, networks),
+        actor_opt=optimiser(numbers.actor_lr, numbers).init(networks.actor),
+        critic_opt=optimiser(numbers.critic_lr, numbers).init(critics),
+        steps=jnp.int32(0),
     )
-    return State(learner, replay_init(plan.replay, plan.obs_dim, plan.action_dim), running_init(plan.obs_dim))
+    replay = replay_init(plan.replay, plan.obs_dim, plan.action_dim)
+    return State(learner, replay, running_init(plan.obs_dim))
 
 
 def acting(state: State, plan: Plan, numbers: Numbers) -> tuple[Inputs, Actor]:
-    return running_inputs(state.observed, numbers.normalise_obs, numbers.obs_clip), state.learner.actor
+    return inputs_of(state.observed, numbers), state.learner.online.actor
 
 
-def mu(state, obs, plan, numbers):
+def inputs_of(observed: Running, numbers: Numbers) -> Inputs:
+    return running_inputs(observed, numbers.normalise_obs, numbers.obs_clip)
+
+
+def mu(
+    state: State, obs: Float[Array, "*b n"], plan: Plan, numbers: Numbers
+) -> Float[Array, "*b m"]:
+    """mu(s) of the learner as it stands."""
     inputs, actor = acting(state, plan, numbers)
     return actor_mean(actor, obs, inputs, plan)
 
 
-def minibatch(replay, key, plan, numbers) -> Sampled:
-    rows = sample(replay, key, plan.batch_size, plan.n_step, numbers.gamma, jnp.float32(numbers.time_limit.bootstrap))
-    total, discount, last = n_step_returns(rows.reward, rows.discount, rows.follows)
-    return Sampled(rows.obs, rows.action, numbers.reward_scale * total, discount, state_behind(replay, rows, last))
+# --- one gradient step ----------------------------------------------------------------
 
 
-def net(layers, x, plan):
-    act = ACTIVATIONS[plan.activation]
-    for w, b in layers[:-1]:
-        x = x @ w + b
-        if plan.layer_norm:
-            x = (x - jnp.mean(x, -1, keepdims=True)) * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-5)
-        x = act(x)
-    w, b = layers[-1]
-    return (x @ w + b)[..., 0]
-
-
-def q_values(critics, x, action, plan):
-    x = jnp.concatenate([x, action], axis=-1)
-    return jax.vmap(lambda c: net(c, x, plan))(critics)
-
-
-def rms(x):
-    return jnp.sqrt(jnp.mean(x**2))
-
-
-def unit(x):
-    r = rms(x)
-    return x / jnp.where(r > 0, r, 1.0)
-
-
-def learn(learner, replay, inputs, key, plan, numbers):
+def learn(
+    learner: Learner,
+    replay: Replay,
+    inputs: Inputs,
+    key: PRNGKeyArray,
+    plan: Plan,
+    numbers: Numbers,
+) -> tuple[Learner, Float[Array, "4"]]:
+    """One step of the critics and the actor; the critics' loss, the mean of Q, the share
+    of better proposals, and the cosine of both parts of the actor's step."""
     sample_key, smooth_key, propose_key = jax.random.split(key, 3)
     rows = minibatch(replay, sample_key, plan, numbers)
-    x = normalise(rows.obs, *inputs)
-    x_next = normalise(rows.next_obs, *inputs)
-    noise = numbers.target_noise * jax.random.normal(smooth_key, rows.action.shape)
-    limit = numbers.target_noise_clip
-    a_next = actor_mean(learner.slow_actor, rows.next_obs, inputs, plan)
-    a_next = jnp.clip(a_next + jnp.clip(noise, -limit, limit), -1, 1)
-    target = q_target(rows.reward, rows.discount, q_values(learner.slow_critics, x_next, a_next, plan))
+    target = critic_target(learner.target, rows, smooth_key, inputs, plan, numbers)
 
     def critic_loss(critics):
-        q = q_values(critics, x, rows.action, plan)
+        q = q_values(critics, rows.obs, rows.action, inputs, plan)
         return q_loss(q, target), q
 
-    critics, critic_opt, (loss, q) = descend(critic_loss, learner.critics, learner.critic_opt, numbers.critic_lr, numbers)
-
-    means, pullback = jax.vjp(lambda actor: actor_mean(actor, rows.obs, inputs, plan), learner.actor)
-
-    def least(a):
-        return jnp.min(q_values(critics, x, a, plan), axis=0)
-
-    q_mu, back = jax.vjp(least, means)
-    (slope,) = back(jnp.ones_like(q_mu))
-    # proposals
-    eps = jax.random.normal(propose_key, (plan.proposals, *means.shape))
-    near = jnp.clip(means + numbers.proposal_sigma * eps, -1, 1)
-    q_near = jax.vmap(least)(near)
-    rule = rule_of(numbers.actor_update)
-    adv_near = q_near - q_mu
-    adv_old = least(rows.action) - q_mu
-    scaled = lambda a: a / (rms(a) + 1e-8)
-    w_near = actor_weight(scaled(adv_near), rule, numbers.softness)
-    w_near = w_near - numbers.centred * jnp.mean(w_near)
-    pull_near = jnp.mean(w_near[..., None] * (near - means), axis=0)
-    far = jnp.sqrt(jnp.mean((rows.action - means) ** 2, -1))
-    ok = far <= numbers.limit * numbers.proposal_sigma
-    w_old = actor_weight(scaled(adv_old), rule, numbers.softness)
-    w_old = (w_old - numbers.centred * jnp.mean(w_old)) * ok
-    pull_old = w_old[:, None] * (rows.action - means)
-    pull = numbers.replayed * unit(pull_old) + numbers.proposed * unit(pull_near)
-    cosine = jnp.sum(pull * slope, -1) / (jnp.linalg.norm(pull, axis=-1) * jnp.linalg.norm(slope, axis=-1) + 1e-8)
-    dpg = jnp.where(numbers.per_state, slope / (jnp.linalg.norm(slope, axis=-1, keepdims=True) + 1e-8), slope)
-    step = (1 - numbers.dpg_share) * unit(pull) + numbers.dpg_share * unit(dpg)
-    step = step * jnp.where(numbers.agreement, jnp.maximum(cosine, 0), 1.0)[:, None]
-    slow = actor_mean(learner.slow_actor, rows.obs, inputs, plan)
-    step = step - numbers.beta * (means - slow) / numbers.proposal_sigma
-    (grad,) = pullback(-step / len(x))
-    due = (learner.steps + 1) % numbers.actor_delay == 0
-    change, actor_opt = optimiser(numbers.actor_lr, numbers).update(grad, learner.actor_opt)
-    actor = optax.apply_updates(learner.actor, change)
-    keep = lambda new, old: jax.tree.map(lambda a, b: jnp.where(due, a, b), new, old)
-    actor, actor_opt = keep(actor, learner.actor), keep(actor_opt, learner.actor_opt)
-    new = Learner(
-        actor, critics,
-        soft_update(learner.slow_actor, actor, numbers.tau),
-        soft_update(learner.slow_critics, critics, numbers.tau),
-        actor_opt, critic_opt, learner.steps + 1,
+    critics, critic_opt, (loss, q) = descend(
+        critic_loss,
+        learner.online.critics,
+        learner.critic_opt,
+        numbers.critic_lr,
+        numbers,
     )
-    positive = numbers.replayed * jnp.mean(adv_old > 0) + (1 - numbers.replayed) * jnp.mean(adv_near > 0)
-    return new, jnp.stack([loss, jnp.mean(q), positive, jnp.mean(cosine)])
+
+    def actor_loss(actor):
+        mean = actor_mean(actor, rows.obs, inputs, plan)
+        step, told = actor_step(
+            critics, jax.lax.stop_gradient(mean), rows.obs, propose_key, inputs, plan,
+            numbers,
+        )  # fmt: skip
+        return along(mean, step), told
+
+    actor, actor_opt, (_, told) = descend(
+        actor_loss, learner.online.actor, learner.actor_opt, numbers.actor_lr, numbers
+    )
+    online = Networks(actor, critics)
+    learner = Learner(
+        online=online,
+        target=soft_update(learner.target, online, numbers.tau),
+        actor_opt=actor_opt,
+        critic_opt=critic_opt,
+        steps=learner.steps + 1,
+    )
+    return learner, jnp.stack([loss, jnp.mean(q), *told])
 
 
-def update(state: State, batch: Transitions, plan: Plan, numbers: Numbers, now: Moment):
+def critic_target(
+    target: Networks,
+    rows: Sampled,
+    key: PRNGKeyArray,
+    inputs: Inputs,
+    plan: Plan,
+    numbers: Numbers,
+) -> Float[Array, " B"]:
+    """What the target networks expect of s', its action smoothed."""
+    noise = numbers.target_noise * jax.random.normal(key, rows.action.shape)
+    limit = numbers.target_noise_clip
+    action = actor_mean(target.actor, rows.next_obs, inputs, plan)
+    action = jnp.clip(action + jnp.clip(noise, -limit, limit), -1, 1)
+    q_next = q_values(target.critics, rows.next_obs, action, inputs, plan)
+    return q_target(rows.reward, rows.discount, q_next)
+
+
+def actor_step(
+    critics: Critics,
+    mean: Float[Array, "B m"],
+    obs: Float[Array, "B n"],
+    key: PRNGKeyArray,
+    inputs: Inputs,
+    plan: Plan,
+    numbers: Numbers,
+) -> tuple[Float[Array, "B m"], tuple[Scalar, Scalar]]:
+    """Where mu should go at each state: CAC's step over the proposals and DPG's; the
+    share of better proposals, and the cosine of the two."""
+
+    def q(action):
+        seen = jnp.broadcast_to(obs, (*action.shape[:-1], obs.shape[-1]))
+        return q_values(critics, seen, action, inputs, plan)
+
+    noise = mirrored(jax.random.normal(key, (plan.pairs, *mean.shape)))
+    proposed = jnp.clip(mean + numbers.proposal_sigma * noise, -1, 1)
+    least = lambda mean: jnp.sum(jnp.min(q(mean), axis=0))  # noqa: E731
+    slope: Any = jax.grad(least)(mean)
+    advantage = advantage_over_mu(q(proposed), q(mean)[:, None])
+    weight = actor_weight(advantage, rule_of(numbers.actor_update))
+    pulled = pull(weight, proposed, mean)
+    told = jnp.mean(advantage > 0), agreement(pulled, slope)
+    return blended(pulled, slope, numbers.dpg_share), told
+
+
+# --- one update -----------------------------------------------------------------------
+
+
+def update(
+    state: State, batch: Transitions, plan: Plan, numbers: Numbers, now: Moment
+) -> tuple[State, Metrics]:
+    """Store a batch, then learn from the replay."""
     replay = append(state.replay, batch, plan.one_world)
-    inputs, _ = acting(state, plan, numbers)
+    inputs = inputs_of(state.observed, numbers)
 
     def step(learner, key):
         return learn(learner, replay, inputs, key, plan, numbers)
 
-    learner, sums, steps = gradient_steps(step, (state.learner, jnp.zeros(4)), replay, now.key, numbers)
-    loss, q_mean, positive, cosine = sums / jnp.maximum(steps, 1)
+    learner, sums, steps = gradient_steps(
+        step, (state.learner, jnp.zeros(4)), replay, now.key, numbers
+    )
+    critic_loss, q_mean, positive, cosine = sums / jnp.maximum(steps, 1)
     observed = running_update(state.observed, batch.obs, batch.mask)
     new = State(learner, replay, observed)
     metrics = Metrics(
-        loss, q_mean, positive, cosine,
-        jnp.minimum(replay.total, plan.replay), steps, jnp.bool_(True),
+        critic_loss=critic_loss,
+        q_mean=q_mean,
+        positive_fraction=positive,
+        agreement=cosine,
+        replayed=jnp.minimum(replay.total, plan.replay),
+        gradient_steps=steps,
+        finite=jnp.bool_(True),
     )
-    rest = new._replace(replay=replay.total)
-    return new, metrics._replace(finite=all_finite((rest, metrics, batch.reward)))
+    rest = new._replace(replay=replay.total)  # collectors let no other number in
+    finite = all_finite((rest, metrics, batch.reward))
+    return new, metrics._replace(finite=finite)
 
 
 OFFPENFAC = Algorithm(
     name="offpenfac",
-    summary="PeNFAC from a replay: toward actions that Q finds better, with a share of DPG",
-    section="beyond the paper",
+    summary="toward actions that a replayed Q finds better, with a share of DPG",
+    section="Sec. 7, future work",
     init=init,
     mu=mu,
     update=update,

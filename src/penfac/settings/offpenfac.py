@@ -1,4 +1,4 @@
-"""Settings of off-policy PeNFAC: the sign of the advantage from a replay, with DPG."""
+"""Settings of off-policy PeNFAC: a replayed Q judges proposals, with a share of DPG."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,42 +18,32 @@ class Config(Settings):
     # returns
     gamma: float = traced(0.985, "[0, 1]", hint="0.99 is usual",
         means="discount factor")
-    n_step: int = shapes(1, "[1, 1000]", hint="1 to 5 are usual",
-        means="number of rewards in the target before Q is bootstrapped")
     time_limit: Literal["bootstrap", "terminal"] = traced("bootstrap",
         means="value after a time limit: `bootstrap` uses V(s'), `terminal` uses 0 (D8)")
-    reward_scale: float = traced(0.1, "(0, 1e6]", hint="returns of about 10 fit well",
+    reward_scale: float = traced(0.1, "(0, 1e6]", hint="the critics fit Q of about 10 best",
         means="factor on rewards")
 
     # critics
     critics: int = shapes(2, "[1, 100]", hint="2 are usual",
-        means="number of critics; target and advantages use the smallest Q")
+        means="number of critics; target, advantage and slope use the smallest Q")
     critic_lr: float = traced(1e-3, "(0, 1000]", hint="3e-4 is usual",
         means="learning rate of the critics")
     target_noise: float = traced(0.2, "[0, 10]", hint="TD3 uses 0.2",
         means="standard deviation of the noise on the target's action")
     target_noise_clip: float = traced(0.5, "[0, 10]", hint="TD3 uses 0.5",
         means="bound of that noise")
-    layer_norm: bool = shapes(False, means="normalise the critics' hidden layers")
 
     # actor
-    actor_update: Literal["cac", "cacla", "spg"] = traced("cacla",
-        means="weight of an action: `cac` A H(A), `cacla` H(A), `spg` A")
-    softness: float = traced(0.0, "[0, inf)", means="x")
-    replayed: float = traced(0.0, "[0, 1]", means="weight of the replayed action")
-    proposed: float = traced(1.0, "[0, 1]", means="weight of proposals")
-    proposals: int = shapes(4, "[1, 1000]", means="actions drawn around mu(s)")
-    proposal_sigma: float = traced(0.2, "(0, 10]", means="their deviation")
-    centred: bool = traced(True, means="subtract the mean weight")
-    dpg_share: float = traced(0.0, "[0, 1]", means="share of DPG's step")
-    agreement: bool = traced(False, means="weigh by agreement")
-    per_state: bool = traced(False, means="DPG normalised per state")
-    limit: float = traced(3.0, "(0, inf]", means="replayed actions farther away do not count")
-    beta: float = traced(0.0, "[0, inf)", means="weight of the distance from the slow actor")
+    actor_update: Literal["cac", "cacla", "spg"] = traced("cac",
+        means="weight of a proposal: `cac` A H(A), `cacla` H(A), `spg` A; A is over mu (D36)")
+    pairs: int = shapes(2, "[1, 1000]", hint="2 are 4 proposals",
+        means="pairs of opposite actions that are proposed around mu(s), per state")
+    proposal_sigma: float = traced(0.2, "[1e-6, 10]", hint="actions span [-1, 1]",
+        means="standard deviation of proposals around mu(s)")
+    dpg_share: float = traced(0.0, "[0, 1]", hint="0 is CAC alone, 1 is DPG alone",
+        means="share of DPG's step; both steps are divided by their root mean squares")
     actor_lr: float = traced(1e-3, "(0, 1000]", hint="3e-4 is usual",
         means="learning rate of the actor")
-    actor_delay: int = traced(1, "[1, 1e6]", hint="TD3 uses 2",
-        means="gradient steps per step of the actor")
     tau: float = traced(0.005, "(0, 1]", hint="0.005 is usual",
         means="fraction of the distance that target networks move per step")
 
@@ -117,5 +107,6 @@ class Config(Settings):
         return {
             "actor_output": "tanh",
             "batch_norm": False,
+            "n_step": 1,
             "one_world": self.worlds == 1,
         }
