@@ -40,6 +40,7 @@ OWN = {
     "ddpg": [*REPLAY, "sigma=0.3", "exploration=ou", "n_step=3"],
     "td3": [*REPLAY, "sigma=0.3"],
     "sac": REPLAY,
+    "offpenfac": [*REPLAY, "worlds=2", "sigma=0.3", "rounds=1"],
     "ppo": PPO,
 }
 HOST, DEVICE = "--env=Pendulum-v1", "--env=penfac/Pendulum-v0"
@@ -69,6 +70,7 @@ TRAINED = {
     "ddpg device": learns("ddpg", DEVICE),
     "td3 host": learns("td3", HOST),
     "sac host": learns("sac", HOST),
+    "offpenfac host": learns("offpenfac", HOST),
     "ppo host": learns("ppo", HOST),
     "ppo device": learns("ppo", DEVICE, "--seeds=2"),
 }

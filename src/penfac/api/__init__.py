@@ -68,6 +68,12 @@ class SAC(Model):
     algo = "sac"
 
 
+class OffPeNFAC(Model):
+    """PeNFAC from a replay: a Q judges proposals around mu, with a share of DPG."""
+
+    algo = "offpenfac"
+
+
 class PPO(Model):
     """Proximal policy optimisation, evaluated by its mean."""
 
@@ -76,7 +82,7 @@ class PPO(Model):
 
 KINDS: dict[str, type[Model]] = {
     kind.algo: kind
-    for kind in (PeNFAC, NFAC, CACLA, CAC, SPG, DPG, DDPG, TD3, SAC, PPO)
+    for kind in (PeNFAC, NFAC, CACLA, CAC, SPG, DPG, DDPG, TD3, SAC, OffPeNFAC, PPO)
 }
 
 

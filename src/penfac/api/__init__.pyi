@@ -514,6 +514,58 @@ class SAC(Model):
         rounds: int = 1,
     ) -> None: ...
 
+class OffPeNFAC(Model):
+    """PeNFAC from a replay: a Q judges proposals around mu, with a share of DPG."""
+
+    algo: ClassVar[str]
+    def __init__(
+        self,
+        env: Any,
+        *,
+        preset: str = "tuned",
+        seed: int = 0,
+        out: Place = "runs",
+        name: str | None = None,
+        on: str = "auto",
+        max_episode_steps: int | None = None,
+        action_bounds: tuple[float, float] | None = None,
+        flatten_obs: bool = False,
+        env_kwargs: dict[str, Any] | None = None,
+        gamma: float = 0.985,
+        time_limit: Literal["bootstrap", "terminal"] = "bootstrap",
+        reward_scale: float = 0.1,
+        critics: int = 2,
+        critic_lr: float = 0.001,
+        target_noise: float = 0.2,
+        target_noise_clip: float = 0.5,
+        actor_update: Literal["cac", "cacla", "spg"] = "cac",
+        pairs: int = 2,
+        proposal_sigma: float = 0.2,
+        dpg_share: float = 0.0,
+        actor_lr: float = 0.001,
+        tau: float = 0.005,
+        adam_b1: float = 0.9,
+        adam_b2: float = 0.999,
+        adam_eps: float = 1e-08,
+        exploration: Literal["clipped", "truncated"] = "clipped",
+        sigma: float = 0.3,
+        sigma_end: float | None = None,
+        random_steps: int = 2000,
+        replay: int = 1000000,
+        learning_starts: int = 2000,
+        batch_size: int = 256,
+        gradient_steps: int = 64,
+        actor_hidden: Sequence[int] = (64, 64),
+        critic_hidden: Sequence[int] = (128, 128),
+        activation: Literal["leaky_relu", "relu", "tanh"] = "relu",
+        init: Literal["uniform", "orthogonal", "small"] = "uniform",
+        normalise_obs: bool = True,
+        obs_clip: float = 5.0,
+        worlds: int = 16,
+        steps_per_world: int = 8,
+        rounds: int = 8,
+    ) -> None: ...
+
 class PPO(Model):
     """Proximal policy optimisation, evaluated by its mean."""
 
