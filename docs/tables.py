@@ -22,7 +22,6 @@ PAGES = {  # page -> the algorithm whose settings it explains
     "ddpg.md": "ddpg",
     "td3.md": "td3",
     "sac.md": "sac",
-    "offpenfac.md": "offpenfac",
     "ppo.md": "ppo",
 }
 

@@ -1,216 +1,150 @@
-"""Off-policy PeNFAC: a gradient step against float64 by hand, and where it leads."""
-
-from types import SimpleNamespace
+"""Off-policy PeNFAC: what old batches change, what they must not, and DPG's share."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.small_learners import NOW, make_batch
 
-import oracles
-from penfac.algos import ddpg_learner, offpenfac
-from penfac.algos.base import Moment
-from penfac.algos.replay import append
-from penfac.policy import mean_action
-from penfac.settings.offpenfac import Config
+from penfac.algos import penfac as algorithm
+from penfac.algos.penfac_actor import Around, pull_of
+from penfac.algos.penfac_past import Past
+from penfac.algos.penfac_slope import fitted_slope, slope_init, slopes
+from penfac.errors import ConfigError
+from penfac.settings.configs import check
+from penfac.settings.penfac import Config
 
-N, M, B = 3, 2, 8
-SMALL = {
-    "gamma": 0.9, "reward_scale": 0.5, "critic_lr": 1e-2, "actor_lr": 1e-2,
-    "target_noise": 0.3, "target_noise_clip": 0.4, "proposal_sigma": 0.2, "tau": 0.1,
-    "random_steps": 0, "replay": 64, "learning_starts": 1, "batch_size": B,
-    "gradient_steps": 2, "actor_hidden": (6,), "critic_hidden": (7,), "pairs": 3,
-    "activation": "tanh", "normalise_obs": False, "worlds": 1, "steps_per_world": 5,
-}  # fmt: skip
+BATCH = make_batch(0)
+OLDER = make_batch(1)
+SIZE = len(BATCH.reward)
+WORLDS = {"worlds": 1, "steps_per_world": SIZE}
+# the fit is linear in a few rows: what differs is what old rows do
+REUSE = WORLDS | {"actor_update": "cacla", "centred": True, "advantage_scale": "rms"}
 
-learn = jax.jit(offpenfac.learn, static_argnums=4)
-update = jax.jit(offpenfac.update, static_argnums=2)
-
-
-@pytest.fixture
-def make(spec):
-    def build(seed=0, **settings):
-        cfg = Config(**(SMALL | settings))
-        algo = offpenfac.OFFPENFAC
-        plan, numbers = algo.plan(cfg, spec), algo.numbers(cfg)
-        state = offpenfac.init(jax.random.key(seed), plan, numbers)
-        return SimpleNamespace(cfg=cfg, plan=plan, numbers=numbers, state=state)
-
-    return build
+update = jax.jit(algorithm.update, static_argnums=2)
 
 
-def moment(seed=0):
-    return Moment(jax.random.key(seed), jnp.float32(0.0), jnp.float32(1.0))
+def updated(learner, state, batch):
+    return update(state, batch, learner.plan, learner.numbers, NOW)[0]
 
 
-def bits(tree):
-    return [np.asarray(x).tobytes() for x in jax.tree.leaves(tree)]
+def near(a, b, atol=1e-5):
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=atol), a, b)
 
 
-def doubles(layers):
-    return [(np.asarray(w, float), np.asarray(b, float)) for w, b in layers]
+def learned(state):
+    return state.actor, state.critic, state.beta
 
 
-class ByHand:
-    """One pair of networks in float64, the mathematics written out."""
-
-    def __init__(self, made, networks):
-        self.cfg = made.cfg
-        self.actor = doubles(networks.actor.layers)
-        self.critics = [
-            doubles([(w[k], b[k]) for w, b in networks.critics])
-            for k in range(made.cfg.critics)
-        ]
-
-    def mu(self, obs):
-        return np.tanh(oracles.mlp(self.actor, obs, "tanh")[0])
-
-    def q(self, obs, action):
-        x = np.concatenate([obs, action], axis=1)
-        return np.stack([oracles.mlp(c, x, "tanh")[0][:, 0] for c in self.critics])
-
-    def least(self, obs, action):
-        return self.q(obs, action).min(axis=0)
-
-    def target(self, rows, normal):
-        cfg = self.cfg
-        noise = np.clip(
-            cfg.target_noise * normal, -cfg.target_noise_clip, cfg.target_noise_clip
-        )
-        action = np.clip(self.mu(rows.next_obs) + noise, -1, 1)
-        return rows.reward + rows.discount * self.least(rows.next_obs, action)
-
-    def slope(self, obs, mean):
-        found = np.zeros_like(mean)
-        for i in range(mean.shape[1]):
-            d = np.zeros(mean.shape[1])
-            d[i] = 1e-6
-            found[:, i] = self.least(obs, mean + d) - self.least(obs, mean - d)
-        return found / 2e-6
-
-    def step(self, obs, noise):
-        """Proposal by proposal."""
-        mean = self.mu(obs)
-        pulled, better = np.zeros_like(mean), []
-        for b in [*noise, *-noise]:
-            action = np.clip(mean + self.cfg.proposal_sigma * b, -1, 1)
-            a = self.least(obs, action) - self.least(obs, mean)
-            weight = {"cac": a * (a > 0), "cacla": 1.0 * (a > 0), "spg": a}
-            pulled += weight[self.cfg.actor_update][:, None] * (action - mean)
-            better.append(a > 0)
-        parts = pulled, self.slope(obs, mean)
-        pull, slope = (x / np.sqrt(np.mean(x**2)) for x in parts)
-        share = self.cfg.dpg_share
-        cosine = np.sum(pull * slope) / np.size(pull)
-        return (1 - share) * pull + share * slope, np.mean(better), cosine
+def past_of(learner, batch, shift=0.0) -> Past:
+    """A batch that a policy played whose mu is `shift` beside the learner's."""
+    mean = algorithm.mu(learner.state, batch.obs, learner.plan, learner.numbers)
+    return Past(batch, mean + shift, jnp.full(SIZE, NOW.sigma))
 
 
-def sampled(made, batch, key):
-    """What one gradient step sees: its replay, sample, and both noises."""
-    replay = append(made.state.replay, batch, made.plan.one_world)
-    sample_key, smooth_key, propose_key = jax.random.split(key, 3)
-    rows = ddpg_learner.minibatch(replay, sample_key, made.plan, made.numbers)
-    rows = jax.tree.map(lambda x: np.asarray(x, float), rows)
-    smooth = jax.random.normal(smooth_key, (B, M))
-    propose = jax.random.normal(propose_key, (made.cfg.pairs, B, M))
-    return replay, rows, np.asarray(smooth, float), np.asarray(propose, float)
+def test_without_a_past_it_is_penfacs_update(make_learner):
+    """The first update: rows that are not there change nothing."""
+    off, on = make_learner(reuse=3, **REUSE), make_learner(**REUSE)
+    near(learned(off.state), learned(on.state), atol=0)
+    new = updated(off, off.state, BATCH)
+    near(learned(new), learned(updated(on, on.state, BATCH)))
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {}, {"actor_update": "cacla"}, {"actor_update": "spg", "critics": 3},
-        {"dpg_share": 0.3}, {"dpg_share": 1.0, "reward_scale": 5.0},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_a_gradient_step_equals_the_one_by_hand(settings, make, batch):
-    """The critics' loss, the share of better proposals, the cosine, and the actor's step
-    under the critics as they are then; the targets after both."""
-    made, key = make(**settings), jax.random.key(5)
-    other = make(seed=9, **settings).state.learner.online  # targets that differ
-    before = made.state.learner._replace(target=other)
-    replay, rows, smooth, propose = sampled(made, batch, key)
-    inputs = offpenfac.inputs_of(made.state.observed, made.numbers)
-    after, told = learn(before, replay, inputs, key, made.plan, made.numbers)
-    target = ByHand(made, other).target(rows, smooth)
-    error = ByHand(made, before.online).q(rows.obs, rows.action) - target
-    np.testing.assert_allclose(told[0], np.sum(np.mean(error**2, axis=1)) / 2, rtol=1e-4)
-
-    # the actor follows what was just fitted
-    then = before.online._replace(critics=after.online.critics)
-    by_hand = ByHand(made, then)
-    step, better, cosine = by_hand.step(rows.obs, propose)
-    np.testing.assert_allclose(told[2:], (better, cosine), rtol=1e-3, atol=1e-5)
-    grad = -np.mean(step * (1 - by_hand.mu(rows.obs) ** 2), axis=0)  # in the last bias
-    moved = after.online.actor.layers[-1][1] - before.online.actor.layers[-1][1]
-    # Adam's first step is its rate times the sign of the gradient
-    np.testing.assert_allclose(moved, -made.cfg.actor_lr * np.sign(grad), rtol=1e-3)
-    jax.tree.map(
-        lambda t, c, new: np.testing.assert_allclose(
-            new, 0.9 * t + 0.1 * c, rtol=1e-4, atol=1e-6
-        ),
-        before.target, after.online, after.target,
-    )  # fmt: skip
+def test_a_past_that_todays_policy_played_is_part_of_the_batch(make_learner):
+    """rho = 1 everywhere: PeNFAC's update of both batches as one."""
+    off, on = make_learner(reuse=2, **REUSE), make_learner(**REUSE)
+    both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), BATCH, OLDER)
+    state = off.state._replace(past=past_of(off, OLDER))
+    new = updated(off, state, BATCH)
+    wanted = updated(on, on.state, both)
+    near(learned(new), learned(wanted))
+    alone = updated(on, on.state, BATCH)
+    moved = np.abs(new.actor.layers[-1][1] - alone.actor.layers[-1][1])
+    assert moved.max() > 1e-4  # it does matter
 
 
-def test_an_update_is_so_many_gradient_steps(make, batch):
-    made, now = make(gradient_steps=3), moment()
-    new, metrics = update(made.state, batch, made.plan, made.numbers, now)
-    replay = append(made.state.replay, batch, made.plan.one_world)
-    inputs = offpenfac.inputs_of(made.state.observed, made.numbers)
-    learner, sums = made.state.learner, np.zeros(4)
-    for k in range(3):
-        key = jax.random.fold_in(now.key, k)
-        learner, told = learn(learner, replay, inputs, key, made.plan, made.numbers)
-        sums += np.asarray(told)
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5),
-        new.learner, learner,
-    )  # fmt: skip
-    told = (metrics.critic_loss, metrics.q_mean, metrics.positive_fraction)
-    np.testing.assert_allclose((*told, metrics.agreement), sums / 3, rtol=1e-3, atol=1e-5)
-    assert metrics.gradient_steps == new.learner.steps == 3
-    assert metrics.replayed == np.sum(np.asarray(batch.mask))
-    assert metrics.finite
+def test_actions_that_todays_policy_never_takes_change_no_actor(make_learner):
+    """rho is about 0: old rows neither pull nor fit, whatever they earned."""
+    off = make_learner(reuse=2, **REUSE, trust_region=False, critic_lr=1e-12)
+    far = past_of(off, OLDER)
+    far = far._replace(mean=OLDER.action, sigma=jnp.full(SIZE, 1e-3))
+    new = updated(off, off.state._replace(past=far), BATCH)
+    wanted = updated(off, off.state, BATCH)
+    near(new.actor.layers, wanted.actor.layers, atol=2e-3)
 
 
-def test_nothing_is_learned_before_enough_is_stored(make, batch):
-    real = int(np.sum(np.asarray(batch.mask)))
-    made = make(learning_starts=real + 1)
-    new, metrics = update(made.state, batch, made.plan, made.numbers, moment())
-    assert bits(new.learner) == bits(made.state.learner)
-    assert (metrics.gradient_steps, metrics.replayed) == (0, real)
+def test_the_past_keeps_the_newest_rows_and_who_played_them(make_learner):
+    off = make_learner(reuse=3, **REUSE)
+    state, seen = off.state, []
+    for seed in range(3):
+        batch = make_batch(seed)
+        mean = algorithm.mu(state, batch.obs, off.plan, off.numbers)
+        seen.insert(0, (batch, mean))
+        state = updated(off, state, batch)
+    for k, (batch, mean) in enumerate(seen[:2]):
+        rows = slice(k * SIZE, (k + 1) * SIZE)
+        here = jax.tree.map(lambda x, rows=rows: x[rows], state.past)
+        jax.tree.map(np.testing.assert_array_equal, here.steps, batch)
+        np.testing.assert_allclose(here.mean, mean, atol=1e-6)
+        assert np.all(np.asarray(here.sigma) == float(NOW.sigma))
+    assert len(state.past.sigma) == 2 * SIZE
 
 
-def test_the_scale_of_rewards_moves_no_step_of_the_actor(make, batch):
-    """With critics that are given, all of them times 8: the same step, to rounding."""
-    made = make(dpg_share=0.5)
-    online = made.state.learner.online
-    *hidden, (w, b) = online.critics
-    steps = []
-    for scale in (1.0, 8.0):
-        critics = [*hidden, (scale * w, scale * b)]
-        obs = batch.obs[:B]
-        mean = offpenfac.mu(made.state, obs, made.plan, made.numbers)
-        inputs = offpenfac.inputs_of(made.state.observed, made.numbers)
-        args = (jax.random.key(1), inputs, made.plan, made.numbers)
-        steps.append(offpenfac.actor_step(critics, mean, obs, *args)[0])
-    np.testing.assert_allclose(*steps, rtol=1e-3, atol=1e-5)
+def test_whole_episodes_cannot_be_reused():
+    with pytest.raises(ConfigError, match="reuse = 2: must be 1 with collect = episodes"):
+        check(Config(reuse=2, collect="episodes"))
 
 
-def test_a_number_that_is_not_finite_is_seen(make, batch):
-    made = make()
-    broken = batch._replace(reward=batch.reward.at[0].set(jnp.inf))
-    _, metrics = update(made.state, broken, made.plan, made.numbers, moment())
-    assert not metrics.finite
+# --- DPG's share ----------------------------------------------------------------------
 
 
-def test_the_deployed_policy_is_mu(make, batch):
-    """In numpy as in the program, with observations normalised."""
-    made = make(normalise_obs=True, obs_clip=2.0)
-    state, _ = update(made.state, batch, made.plan, made.numbers, moment())
-    weights = offpenfac.OFFPENFAC.policy(state, made.plan, made.numbers)
-    ours = mean_action(weights, np.asarray(batch.obs))
-    wanted = offpenfac.mu(state, batch.obs, made.plan, made.numbers)
-    np.testing.assert_allclose(ours, wanted, atol=1e-5)
+def test_the_fitted_slope_of_a_linear_advantage(make_learner):
+    """A = g.a + noise of the state: the slopes point along g in every state."""
+    settings = WORLDS | {"dpg_share": 0.5, "critic_hidden": (), "critic_steps": 200}
+    one = make_learner(**settings, critic_lr=3e-2, fitted_iterations=5)
+    fit = slope_init(jax.random.key(0), one.plan, one.numbers)
+    g = np.array([0.8, -0.4])
+    advantage = jnp.where(BATCH.mask, BATCH.action @ jnp.asarray(g, jnp.float32), 0)
+    around = Around(one.state.observed, NOW.sigma, jnp.float32(1), one.plan, one.numbers)
+    fit = fitted_slope(fit, BATCH.obs, BATCH, advantage, jax.random.key(1), around)
+    found = slopes(fit, BATCH.obs, jnp.zeros_like(BATCH.action), one.plan)
+    rms = np.sqrt(np.mean(np.asarray(advantage)[np.asarray(BATCH.mask)] ** 2))
+    np.testing.assert_allclose(found, np.broadcast_to(g / rms, found.shape), atol=0.05)
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_a_share_takes_from_the_pull_what_it_gives_to_the_slope(share, make_learner):
+    """Both of the same size, so that the share alone says which leads."""
+    one = make_learner(**REUSE, dpg_share=share)
+    advantage = jnp.where(BATCH.mask, BATCH.reward, 0)
+    mean = jnp.zeros_like(BATCH.action)
+    steep = 30 * make_batch(5).action
+    plain = pull_of(BATCH, mean, advantage, one.numbers)
+    pull = pull_of(BATCH, mean, advantage, one.numbers, steep=steep)
+    np.testing.assert_allclose(pull.weight, (1 - share) * plain.weight, rtol=1e-6)
+    np.testing.assert_allclose(pull.centre, (1 - share) * plain.centre, rtol=1e-6)
+    net = (plain.weight - plain.centre)[:, None] * BATCH.action
+    size = lambda x: float(jnp.sqrt(jnp.mean(x**2, where=BATCH.mask[:, None])))  # noqa: E731
+    np.testing.assert_allclose(size(pull.slope), share * size(net), rtol=1e-4)
+
+
+def test_dpg_alone_moves_mu_up_the_slope(make_learner):
+    """No trust region, one small step of the whole batch: the first-order change of the
+    mean of slope . mu is positive, and the sign's pull has no part in it."""
+    one = make_learner(
+        **REUSE, dpg_share=1.0, trust_region=False, actor_steps=1, actor_lr=1e-4
+    )
+    new = updated(one, one.state, BATCH)
+    inputs = BATCH.obs  # `observed` is empty before the first update: raw
+    steep = slopes(new.slope, inputs, algorithm.mu(one.state, BATCH.obs, *one[1:3]), one.plan)
+    before, after = (
+        algorithm.mu(one.state._replace(actor=actor), BATCH.obs, *one[1:3])
+        for actor in (one.state.actor, new.actor)
+    )
+    gain = jnp.sum(jnp.where(BATCH.mask[:, None], steep * (after - before), 0))
+    assert float(gain) > 0
+
+
+def test_without_a_share_there_is_no_slope_to_fit(make_learner):
+    assert make_learner(**REUSE).state.slope == ()
+    assert make_learner(**REUSE).state.past == ()

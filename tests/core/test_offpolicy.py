@@ -1,4 +1,4 @@
-"""Off-policy PeNFAC: what it asks of a Q, and the step it takes."""
+"""Old actions corrected by truncated importance, and the size of DPG's slope."""
 
 import jax
 import jax.numpy as jnp
@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from penfac.core.actor import ACTOR_RULES, actor_weight, dpg_loss
+from penfac.core.actor import dpg_loss
 from penfac.core.offpolicy import (
-    advantage_over_mu,
-    agreement,
     along,
-    blended,
-    mirrored,
-    pull,
-    unit_rms,
+    corrected_advantages,
+    of_the_action,
+    sized_as,
+    truncated_importance,
 )
+from penfac.core.returns import lambda_advantages
 
-J, B, M = 4, 5, 3
+N, M = 40, 3
 
 
 def draw(seed, *shape):
@@ -25,78 +24,113 @@ def draw(seed, *shape):
     return jnp.asarray(rng.normal(size=shape), jnp.float32)
 
 
-def test_an_advantage_over_mu_is_positive_where_the_least_q_is_larger():
-    """The least of the critics on both sides, element by element; 0 at mu itself."""
-    q, q_mu = draw(0, 2, J, B), draw(1, 2, 1, B)
-    found = advantage_over_mu(q, q_mu)
-    for j in range(J):
-        for i in range(B):
-            least = min(q[0, j, i], q[1, j, i]) - min(q_mu[0, 0, i], q_mu[1, 0, i])
-            np.testing.assert_allclose(found[j, i], least, rtol=1e-6)
-    assert np.all(advantage_over_mu(q_mu, q_mu) == 0)
+def steps(seed=0):
+    """delta, discount, last, rho of rows that end now and then."""
+    rng = np.random.default_rng(seed)
+    last = rng.random(N) < 0.2
+    last[-1] = True
+    discount = np.where(rng.random(N) < 0.1, 0.0, 0.9)
+    rho = np.minimum(1, rng.exponential(size=N))
+    rows = (rng.normal(size=N), discount, last, rho)
+    return [jnp.asarray(x, jnp.float32 if x.dtype != bool else bool) for x in rows]
 
 
-def test_mirrored_noise_averages_to_nothing_in_the_sample_too():
-    noise = mirrored(draw(0, J, B, M))
-    assert noise.shape == (2 * J, B, M)
-    np.testing.assert_allclose(noise.sum(axis=0), 0, atol=1e-6)
+# --- importance -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["cac", "cacla", "spg"])
-def test_mirrored_proposals_need_no_control_variate(rule):
-    """Less any constant, the weights pull alike  (D23)."""
-    mean = draw(0, B, M)
-    proposed = mean + mirrored(draw(1, J, B, M))
-    weight = actor_weight(draw(2, 2 * J, B), ACTOR_RULES[rule])
-    plain, centred = pull(weight, proposed, mean), pull(weight - 0.7, proposed, mean)
-    np.testing.assert_allclose(plain, centred, atol=1e-6)
+def test_importance_is_the_ratio_of_two_normal_densities_at_most_1():
+    action, mean, then = draw(0, N, M), draw(1, N, M), draw(2, N, M)
+    sigma, sigma_then = 0.8, jnp.abs(draw(3, N)) + 0.5
+    found = truncated_importance(action, mean, sigma, then, sigma_then)
+    for i in range(N):
+        ratio = np.prod(
+            norm(mean[i], sigma).pdf(action[i])
+            / norm(then[i], sigma_then[i]).pdf(action[i])
+        )
+        np.testing.assert_allclose(found[i], min(1, ratio), rtol=1e-3, atol=1e-7)
+    assert 0 < np.mean(np.asarray(found) < 1) < 1
 
 
-@pytest.mark.parametrize("rule", ["cac", "cacla"])
-def test_the_pull_of_a_linear_q_in_closed_form(rule):
-    """A = g.b over mu: CAC's step is sigma^2 g / 2, CACLA's sigma phi(0) g / |g|."""
-    sigma, g = 0.3, np.array([0.6, -0.3, 0.2])
-    mean = draw(0, 1, M)
-    proposed = mean + sigma * mirrored(draw(1, 200_000, 1, M))
-    weight = actor_weight((proposed - mean) @ jnp.asarray(g), ACTOR_RULES[rule])
-    wanted = {
-        "cac": sigma**2 * g / 2,
-        "cacla": sigma * norm.pdf(0) * g / np.linalg.norm(g),
-    }
-    np.testing.assert_allclose(pull(weight, proposed, mean)[0], wanted[rule], atol=1e-3)
+def test_importance_is_1_if_nothing_has_changed():
+    action, mean = draw(0, N, M), draw(1, N, M)
+    found = truncated_importance(action, mean, 0.3, mean, jnp.full(N, 0.3))
+    assert np.all(np.asarray(found) == 1)
 
 
-def test_a_step_of_unit_rms_keeps_its_direction_and_nothing_stays_nothing():
-    step = 7 * draw(0, B, M)
-    found = np.asarray(unit_rms(step))
-    np.testing.assert_allclose(np.mean(found**2), 1, rtol=1e-5)
-    np.testing.assert_allclose(found / found[0, 0], step / step[0, 0], rtol=1e-5)
-    assert np.all(np.asarray(unit_rms(jnp.zeros((B, M)))) == 0)
+def test_corrected_advantages_equal_the_sum_of_their_definition():
+    """A_t = sum_k (prod_{i<k} gamma lam rho_i) rho_{t+k} delta_{t+k}, up to the last."""
+    delta, discount, last, rho = steps()
+    found = corrected_advantages(delta, discount, last, rho, 0.8)
+    for t in range(N):
+        total, factor = 0.0, 1.0
+        for k in range(t, N):
+            total += factor * float(rho[k] * delta[k])
+            factor *= 0.8 * float(rho[k] * discount[k])
+            if last[k]:
+                break
+        np.testing.assert_allclose(found[t], total, rtol=1e-4, atol=1e-5)
 
 
-def test_only_the_share_says_who_leads():
-    """Ends are one part alone; the scales of Q and of sigma divide out."""
-    pulled, slope = draw(0, B, M), draw(1, B, M)
-    np.testing.assert_allclose(blended(pulled, slope, 0.0), unit_rms(pulled))
-    np.testing.assert_allclose(blended(pulled, slope, 1.0), unit_rms(slope))
-    halves = (unit_rms(pulled) + unit_rms(slope)) / 2
-    np.testing.assert_allclose(blended(1e3 * pulled, 1e-3 * slope, 0.5), halves, rtol=1e-4)
+def test_with_rho_1_they_are_lambda_advantages():
+    delta, discount, last, _ = steps()
+    found = corrected_advantages(delta, discount, last, jnp.ones(N), 0.8)
+    wanted = lambda_advantages(delta, discount, last, 0.8)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_allclose(
+        of_the_action(found, delta, jnp.ones(N)), wanted, rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("rho_of_first", [1.0, 0.3, 1e-3])
+def test_whether_an_action_was_good_does_not_depend_on_its_own_rho(rho_of_first):
+    """delta_t + gamma_t lam A_{t+1}, unless the row ends."""
+    delta, discount, last, rho = steps(1)
+    rho = rho.at[0].set(rho_of_first)
+    corrected = corrected_advantages(delta, discount, last, rho, 0.8)
+    found = of_the_action(corrected, delta, rho)
+    after = 0.0 if last[0] else 0.8 * discount[0] * corrected[1]
+    np.testing.assert_allclose(found[0], delta[0] + after, rtol=1e-3, atol=1e-4)
+
+
+def test_a_fitted_value_of_a_known_chain_is_the_new_policys():
+    """One state, two actions, played evenly by the old policy; today's policy prefers the
+    second. V-trace's fixed point is the value of today's policy, as its ratios stay <= 1
+    after rescaling: a1 with rho = 1/3, a2 with rho = 1."""
+    rewards, rho = np.array([0.0, 1.0]), np.array([1 / 3, 1.0])
+    v = 0.0
+    for _ in range(300):  # expected one-step correction under the old policy
+        target = v + np.mean(rho * (rewards + 0.5 * v - v))
+        v = target
+    preferred = rho / rho.sum()
+    np.testing.assert_allclose(v, preferred @ rewards / (1 - 0.5), rtol=1e-6)
+    delta = jnp.asarray(rewards + 0.5 * v - v, jnp.float32)
+    ends = jnp.ones(2, bool)
+    steps_ = corrected_advantages(
+        delta, jnp.full(2, 0.5), ends, jnp.asarray(rho, jnp.float32), 0.9
+    )
+    np.testing.assert_allclose(jnp.mean(steps_), 0, atol=1e-6)
+
+
+# --- DPG's part -----------------------------------------------------------------------
+
+
+def test_a_slope_gets_the_size_of_the_pull_and_keeps_its_direction():
+    mask = jnp.arange(N) < 30
+    slope, pulled = 50 * draw(0, N, M), draw(1, N, M)
+    found = np.asarray(sized_as(slope, pulled, mask))
+    rms = lambda x: np.sqrt(np.mean(np.asarray(x)[:30] ** 2))  # noqa: E731
+    np.testing.assert_allclose(rms(found), rms(pulled), rtol=1e-5)
+    ratio = found[:30] / np.asarray(slope)[:30]
+    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-4)
+    assert np.all(found[30:] == 0)
+    assert np.all(np.asarray(sized_as(jnp.zeros((N, M)), pulled, mask)) == 0)
 
 
 def test_along_has_the_gradient_of_dpg_loss_if_the_step_is_the_slope_of_q():
-    theta, x, w = draw(0, M, M), draw(1, B, M), draw(2, M)
+    theta, x, w = draw(0, M, M), draw(1, N, M), draw(2, M)
     mean = lambda theta: jnp.tanh(x @ theta)  # noqa: E731
     q = lambda a: jnp.sin(a) @ w + (a @ w) ** 2  # noqa: E731
     slope = jax.vmap(jax.grad(q))(mean(theta))
     ours = jax.grad(lambda theta: along(mean(theta), slope))(theta)
     theirs = jax.grad(lambda theta: dpg_loss(q(mean(theta))))(theta)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
-
-
-def test_agreement_is_a_cosine():
-    pulled, slope = draw(0, B, M), draw(1, B, M)
-    flat = np.asarray(pulled).ravel(), np.asarray(slope).ravel()
-    cosine = np.dot(*flat) / np.linalg.norm(flat[0]) / np.linalg.norm(flat[1])
-    np.testing.assert_allclose(agreement(pulled, slope), cosine, rtol=1e-4)
-    np.testing.assert_allclose(agreement(pulled, 9 * pulled), 1, rtol=1e-5)
-    assert agreement(pulled, jnp.zeros_like(pulled)) == 0
+    np.testing.assert_allclose(ours, N * theirs, rtol=1e-3, atol=1e-4)

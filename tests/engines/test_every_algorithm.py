@@ -48,7 +48,9 @@ SMALL = {
     "ddpg batch norm": REPLAY | {"normalise_actor": "batch-norm"},
     "td3": REPLAY | {"sigma_end": 0.01},
     "sac": REPLAY | {"worlds": 2},
-    "offpenfac": REPLAY | {"worlds": 2, "pairs": 1, "dpg_share": 0.5, "rounds": 2},
+    "offpenfac": FULL_BATCH
+    | HIDDEN
+    | {"collect": "steps", "worlds": 2, "steps_per_world": 16, "dpg_share": 0.5},
     "ppo": HIDDEN | {"worlds": 2, "steps_per_world": 16, "minibatches": 4, "epochs": 2},
     "ppo annealed": HIDDEN
     | {"collect": "episodes", "episodes_per_update": 2, "min_steps_per_update": 1,

@@ -2,7 +2,7 @@
 reach further to one side.
 
 PeNFAC and NFAC have their own files. Here are the online algorithms, DDPG with what it can
-be asked for, TD3, SAC, off-policy PeNFAC and PPO. Learners of one program run together (see together.py), two
+be asked for, TD3, SAC and PPO. Learners of one program run together (see together.py), two
 seeds of each; the first test that asks for a program compiles it, which takes nearly all
 of its time. Beside every arm runs one that stands still: its step sizes are next to none,
 so what the tests ask for is nothing that a learner has from the start.
@@ -58,7 +58,6 @@ REPLAY = SMALL | {
     "critic_lr": 3e-3,
     "tau": 0.05,
 }
-OFF = REPLAY | {"dpg_share": 0.5, "normalise_obs": False}
 SAC = REPLAY | {"temperature": 0.01}  # the entropy is worth next to nothing
 PPO = SMALL | {
     "worlds": 8,
@@ -84,7 +83,6 @@ PROBES = [
     ({"ddpg parameters": REPLAY | {"exploration": "parameters"}}, 400),
     ({"td3": REPLAY}, 400),
     ({"sac": SAC}, 400),
-    ({"offpenfac": OFF}, 400),
     ({"ppo": PPO}, 60),
 ]
 FEWER = {"ddpg n_step ou": (DELAY, BOTH), "ddpg parameters": (BOTH,)}
@@ -121,10 +119,6 @@ LQR_SAC = {k: v for k, v in LQR_REPLAY.items() if k != "actor_output"} | {
     "temperature": 0.01,
     "actor_lr": 5e-5,
 }
-LQR_OFF = {k: v for k, v in LQR_REPLAY.items() if k != "actor_output"} | {
-    "dpg_share": 0.5,
-    "normalise_obs": False,
-}
 LQR_PPO = LINEAR | {
     "worlds": 40,
     "steps_per_world": 50,
@@ -145,7 +139,6 @@ REGULATORS = [
     ({"ddpg": LQR_REPLAY}, 600),
     ({"td3": LQR_REPLAY}, 600),
     ({"sac": LQR_SAC}, 1200),
-    ({"offpenfac": LQR_OFF}, 600),
     ({"ppo": LQR_PPO}, 300),
 ]  # fmt: skip
 BEST, _ = optimum(DOUBLE_INTEGRATOR)

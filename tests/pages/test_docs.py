@@ -13,7 +13,7 @@ from docs import tables
 import penfac
 import penfac.errors
 from penfac import cli
-from penfac.algos import ALGORITHMS, ddpg, offpenfac, online, ppo, sac
+from penfac.algos import ALGORITHMS, ddpg, online, ppo, sac
 from penfac.algos import penfac as penfac_algorithm
 from penfac.envs.builtin import BUILT_IN
 from penfac.runs import tracking
@@ -166,7 +166,6 @@ def test_every_algorithm_has_a_page_with_its_command(algo):
         (online, "online.md"),
         (ddpg, "ddpg.md"),
         (sac, "sac.md"),
-        (offpenfac, "offpenfac.md"),
         (ppo, "ppo.md"),
     ],
 )

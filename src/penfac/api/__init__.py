@@ -26,6 +26,12 @@ class NFAC(Model):
     algo = "nfac"
 
 
+class OffPeNFAC(Model):
+    """PeNFAC that learns from its last batches too, on request with DPG."""
+
+    algo = "offpenfac"
+
+
 class CACLA(Model):
     """Continuous Actor-Critic Learning Automaton: mu moves toward better actions."""
 
@@ -68,12 +74,6 @@ class SAC(Model):
     algo = "sac"
 
 
-class OffPeNFAC(Model):
-    """PeNFAC from a replay: a Q judges proposals around mu, with a share of DPG."""
-
-    algo = "offpenfac"
-
-
 class PPO(Model):
     """Proximal policy optimisation, evaluated by its mean."""
 
@@ -82,7 +82,7 @@ class PPO(Model):
 
 KINDS: dict[str, type[Model]] = {
     kind.algo: kind
-    for kind in (PeNFAC, NFAC, CACLA, CAC, SPG, DPG, DDPG, TD3, SAC, OffPeNFAC, PPO)
+    for kind in (PeNFAC, NFAC, OffPeNFAC, CACLA, CAC, SPG, DPG, DDPG, TD3, SAC, PPO)
 }
 
 

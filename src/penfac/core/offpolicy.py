@@ -1,60 +1,66 @@
-"""Off-policy PeNFAC: better than mu by Q, and CAC's step together with DPG's.
+"""Off-policy PeNFAC: old actions corrected by truncated importance, and CAC's step together
+with DPG's.
 
-This is ours; the paper names both as future work (Sec. 7, D36). The theory page says where
-each of these steps comes to rest (`penfac theory rest-over-mu`, `rest-combined`).
+This is ours; the paper names both as future work (Sec. 7, D36). The correction is V-trace
+(Espeholt et al. 2018) with a lambda.
 """
 
+import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Float
+from jaxtyping import Bool, Float
+
+from penfac.core.returns import lambda_advantages
 
 Number = Float[Array, ""] | float
+TINY = 1e-12  # instead of 0: an action that today's policy never takes, a slope of 0
 
 
-def advantage_over_mu(
-    q: Float[Array, "K *#b"], q_mu: Float[Array, "K *#b"]
-) -> Float[Array, " *#b"]:
-    """A(s, a) = min_k Q_k(s, a) - min_k Q_k(s, mu(s)): whether a is better than mu(s)."""
-    return jnp.min(q, axis=0) - jnp.min(q_mu, axis=0)
+def truncated_importance(
+    action: Float[Array, "*b m"],
+    mean: Float[Array, "*b m"],
+    sigma: Float[Array, " *#b"] | Number,
+    mean_then: Float[Array, "*b m"],
+    sigma_then: Float[Array, " *#b"] | Number,
+) -> Float[Array, " *b"]:
+    """rho = min(1, N(a; mu(s), sigma^2) / N(a; mu_then(s), sigma_then^2)): how far an old
+    action counts as one of today's policy."""
+    now = jnp.sum((action - mean) ** 2, axis=-1) / sigma**2
+    then = jnp.sum((action - mean_then) ** 2, axis=-1) / sigma_then**2
+    narrower = action.shape[-1] * jnp.log(sigma_then / sigma)
+    return jnp.exp(jnp.minimum((then - now) / 2 + narrower, 0.0))
 
 
-def mirrored(half: Float[Array, "J *b"]) -> Float[Array, "2*J *b"]:
-    """Noise and its opposite: E[b] is 0 in the sample too, so the centred and the plain
-    step of D23 are the same."""
-    return jnp.concatenate([half, -half])
+def corrected_advantages(
+    delta: Float[Array, " N"],
+    discount: Float[Array, " N"],
+    last: Bool[Array, " N"],
+    rho: Float[Array, " N"],
+    lam: Number,
+) -> Float[Array, " N"]:
+    """A_t = rho_t (delta_t + gamma_t lam A_{t+1}): V-trace. V + A is what the critic is
+    fitted to; with rho = 1 it is the lambda-return  (Sec. 3.3)."""
+    return lambda_advantages(rho * delta, rho * discount, last, lam)
 
 
-def pull(
-    weight: Float[Array, "J B"],
-    action: Float[Array, "J B m"],
-    mean: Float[Array, "B m"],
-) -> Float[Array, "B m"]:
-    """mean_j w_j (a_j - mu(s)): CACLA's step with w = H(A), CAC's with w = A H(A)."""
-    return jnp.mean(weight[..., None] * (action - mean), axis=0)
+def of_the_action(
+    corrected: Float[Array, " N"], delta: Float[Array, " N"], rho: Float[Array, " N"]
+) -> Float[Array, " N"]:
+    """delta_t + gamma_t lam A_{t+1}: whether a_t was good, however likely it is today."""
+    return delta + (corrected - rho * delta) / jnp.maximum(rho, TINY)
 
 
-def unit_rms(step: Float[Array, "B m"]) -> Float[Array, "B m"]:
-    """A step divided by its root mean square over the minibatch; 0 stays 0."""
-    rms = jnp.sqrt(jnp.mean(step**2))
-    return step / jnp.where(rms > 0, rms, 1.0)
+def sized_as(
+    slope: Float[Array, "N m"], pulled: Float[Array, "N m"], mask: Bool[Array, " N"]
+) -> Float[Array, "N m"]:
+    """DPG's slope grad_a Q(s, mu(s)), scaled to the root mean square of CAC's pull: only a
+    share says which of the two leads."""
+    rms = lambda x: jnp.sqrt(jnp.mean(x**2, where=mask[:, None]))  # noqa: E731
+    scaled = slope * rms(pulled) / jnp.maximum(rms(slope), TINY)
+    return jnp.where(mask[:, None], scaled, 0)
 
 
-def blended(
-    pulled: Float[Array, "B m"], slope: Float[Array, "B m"], share: Number
-) -> Float[Array, "B m"]:
-    """(1 - share) of CAC's step and `share` of DPG's, grad_a Q(s, mu(s)), both of size 1:
-    the scale of Q divides out, only the share sets which of them leads."""
-    return (1 - share) * unit_rms(pulled) + share * unit_rms(slope)
-
-
-def along(mean: Float[Array, "B m"], step: Float[Array, "B m"]) -> Float[Array, ""]:
-    """-mean_s step(s) . mu(s): its gradient in theta is -mean step grad mu, as that of
-    `penfac.core.actor.dpg_loss` for step = grad_a Q(s, mu(s))."""
-    return -jnp.mean(jnp.sum(step * mean, axis=-1))
-
-
-def agreement(
-    pulled: Float[Array, "B m"], slope: Float[Array, "B m"]
-) -> Float[Array, ""]:
-    """The cosine of two steps over a minibatch; 0 where one of them is 0."""
-    return jnp.mean(unit_rms(pulled) * unit_rms(slope))
+def along(mean: Float[Array, "N m"], step: Float[Array, "N m"]) -> Float[Array, ""]:
+    """-sum_s step(s) . mu(s): its gradient in theta is -sum step grad mu, the one of Eq. 3
+    if the step is grad_a Q(s, mu(s))."""
+    return -jnp.sum(jax.lax.stop_gradient(step) * mean)

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from penfac.errors import ConfigError
-from penfac.settings import ddpg, offpenfac, online, penfac, ppo, sac
+from penfac.settings import ddpg, online, penfac, ppo, sac
 from penfac.settings.configs import check, from_values
 from penfac.settings.declaration import earlier_settings
 from penfac.settings.suggest import did_you_mean
@@ -34,6 +34,9 @@ SETTINGS = {
     "nfac": AlgorithmSettings(
         penfac.Config, "penfac", {"actor_update": "cacla", "trust_region": False}
     ),
+    "offpenfac": AlgorithmSettings(
+        penfac.Config, "offpenfac", {"reuse": 3, "minibatches": 32}
+    ),
     "cacla": online_rule("cacla"),
     "cac": online_rule("cac"),
     "spg": online_rule("spg"),
@@ -43,7 +46,6 @@ SETTINGS = {
         ddpg.Config, "td3", {"critics": 2, "actor_delay": 2, "target_noise": 0.2}
     ),
     "sac": AlgorithmSettings(sac.Config, "sac"),
-    "offpenfac": AlgorithmSettings(offpenfac.Config, "offpenfac"),
     "ppo": AlgorithmSettings(ppo.Config, "ppo"),
 }
 
