@@ -91,7 +91,9 @@ def test_the_past_keeps_the_newest_rows_and_who_played_them(make_learner):
 
 
 def test_whole_episodes_cannot_be_reused():
-    with pytest.raises(ConfigError, match="reuse = 2: must be 1 with collect = episodes"):
+    with pytest.raises(
+        ConfigError, match="reuse = 2: must be 1 with collect = episodes"
+    ):
         check(Config(reuse=2, collect="episodes"))
 
 
@@ -105,7 +107,9 @@ def test_the_fitted_slope_of_a_linear_advantage(make_learner):
     fit = slope_init(jax.random.key(0), one.plan, one.numbers)
     g = np.array([0.8, -0.4])
     advantage = jnp.where(BATCH.mask, BATCH.action @ jnp.asarray(g, jnp.float32), 0)
-    around = Around(one.state.observed, NOW.sigma, jnp.float32(1), one.plan, one.numbers)
+    around = Around(
+        one.state.observed, NOW.sigma, jnp.float32(1), one.plan, one.numbers
+    )
     fit = fitted_slope(fit, BATCH.obs, BATCH, advantage, jax.random.key(1), around)
     found = slopes(fit, BATCH.obs, jnp.zeros_like(BATCH.action), one.plan)
     rms = np.sqrt(np.mean(np.asarray(advantage)[np.asarray(BATCH.mask)] ** 2))
@@ -136,7 +140,9 @@ def test_dpg_alone_moves_mu_up_the_slope(make_learner):
     )
     new = updated(one, one.state, BATCH)
     inputs = BATCH.obs  # `observed` is empty before the first update: raw
-    steep = slopes(new.slope, inputs, algorithm.mu(one.state, BATCH.obs, *one[1:3]), one.plan)
+    steep = slopes(
+        new.slope, inputs, algorithm.mu(one.state, BATCH.obs, *one[1:3]), one.plan
+    )
     before, after = (
         algorithm.mu(one.state._replace(actor=actor), BATCH.obs, *one[1:3])
         for actor in (one.state.actor, new.actor)

@@ -83,7 +83,16 @@ def engine_of(job: Job, seeds, what):
 
 
 # on the device what differs there: one of each family, and what a collector carries
-FEWER = ("cacla", "dpg", "ddpg ou", "ddpg step by step", "td3", "sac", "offpenfac", "ppo")
+FEWER = (
+    "cacla",
+    "dpg",
+    "ddpg ou",
+    "ddpg step by step",
+    "td3",
+    "sac",
+    "offpenfac",
+    "ppo",
+)
 ON_HOST = [(n, HOST) for n in ("penfac", "cacla", "dpg network", "ddpg", "sac", "ppo")]
 every = pytest.mark.parametrize(
     ("name", "env_id"),

@@ -7,7 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penfac.theory import combined, counter_example, lemma41, shared_parameter, truncated
+from penfac.theory import (
+    combined,
+    counter_example,
+    lemma41,
+    shared_parameter,
+    truncated,
+)
 from penfac.theory.statements import STATEMENTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
