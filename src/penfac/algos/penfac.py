@@ -153,8 +153,8 @@ def update(
     start = CriticFit(
         state.critic, state.critic_opt, jnp.zeros(()), *judged(state.critic)
     )
-    judged_new = [v[: len(played.reward)] for v in (start.v, start.v_next)]
-    returned = returns_seen(state.returned, played, *judged_new, numbers)
+    v, v_next = (v[: len(played.reward)] for v in (start.v, start.v_next))
+    returned = returns_seen(state.returned, played, v, v_next, numbers)
     batch = batch._replace(reward=scaled_rewards(returned, batch, numbers))
     critic = fit_critic(start, x, x_next, batch, critic_key, rates, plan, numbers, rho)
     advantage = advantages(critic.v, critic.v_next, batch, numbers, rho)
@@ -292,6 +292,6 @@ NFAC = PENFAC._replace(
 
 OFFPENFAC = PENFAC._replace(
     name="offpenfac",
-    summary="PeNFAC that learns from its last batches too, on request with DPG",
+    summary="PeNFAC that learns from its last batches too, with a share of DPG",
     section="Sec. 7, future work",
 )

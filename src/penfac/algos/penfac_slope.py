@@ -59,7 +59,8 @@ def fitted_slope(
         inputs, target, mask = rows
         loss = lambda layers: value_loss(value(layers, inputs, plan), target, mask)  # noqa: E731
         change, opt = step_fit.update(jax.grad(loss)(fit.layers), fit.opt)
-        return SlopeFit(optax.apply_updates(fit.layers, change), opt)
+        layers: Any = optax.apply_updates(fit.layers, change)
+        return SlopeFit(layers, opt)
 
     def one_pass(k, fit):
         # the critic's passes took the keys from 0 on

@@ -27,7 +27,7 @@ class NFAC(Model):
 
 
 class OffPeNFAC(Model):
-    """PeNFAC that learns from its last batches too, on request with DPG."""
+    """PeNFAC that learns from its last batches too, with a share of DPG."""
 
     algo = "offpenfac"
 

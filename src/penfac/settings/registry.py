@@ -35,7 +35,9 @@ SETTINGS = {
         penfac.Config, "penfac", {"actor_update": "cacla", "trust_region": False}
     ),
     "offpenfac": AlgorithmSettings(
-        penfac.Config, "offpenfac", {"reuse": 3, "minibatches": 32}
+        penfac.Config,
+        "offpenfac",
+        {"reuse": 3, "minibatches": 32, "dpg_share": 0.25},
     ),
     "cacla": online_rule("cacla"),
     "cac": online_rule("cac"),
