@@ -153,7 +153,7 @@ class NFAC(Model):
     ) -> None: ...
 
 class OffPeNFAC(Model):
-    """PeNFAC that learns from its last batches too, on request with DPG."""
+    """PeNFAC that learns from its last batches too, with a share of DPG."""
 
     algo: ClassVar[str]
     def __init__(
@@ -185,7 +185,7 @@ class OffPeNFAC(Model):
         actor_steps: int = 7,
         actor_lr: float = 0.0005,
         reuse: int = 3,
-        dpg_share: float = 0.0,
+        dpg_share: float = 0.25,
         trust_region: bool = True,
         d_target: float = 0.06,
         d_target_start: float | None = 0.1,

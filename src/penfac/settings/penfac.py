@@ -61,7 +61,7 @@ class Config(Settings):
 
     # beyond the paper (D36)
     reuse: int = derives(
-        1, "[1, 1000]", hint="1 is on-policy, 4 is usual off-policy", earlier=1,
+        1, "[1, 1000]", hint="1 is on-policy, 3 is usual off-policy", earlier=1,
         means="newest batches that an update learns from; above 1, old actions count by importance")
     dpg_share: float = traced(
         0.0, "[0, 1]", hint="0 is CAC or CACLA alone, 1 is DPG alone", earlier=0.0,
