@@ -38,6 +38,7 @@ from penfac.algos.networks import (
 )
 from penfac.algos.numbers import Numbers, Plan
 from penfac.algos.penfac_actor import (
+    ActorFit,
     Around,
     at_progress,
     begun,
@@ -145,8 +146,7 @@ def update(
         state.observed, numbers.normalise_critic.running, numbers.obs_clip
     )
     played, mean_of = batch, lambda obs: mu(state, obs, plan, numbers)
-    # D14: `state` played the batch
-    batch, mu_old, rho, past = reused(state.past, batch, mean_of, now.sigma)
+    batch, mu_old, rho, past = reused(state.past, batch, mean_of, now.sigma)  # D14
     x, x_next = normalise(batch.obs, *inputs), normalise(batch.next_obs, *inputs)
     judged = lambda critic: (value(critic, x, plan), value(critic, x_next, plan))  # noqa: E731
 
@@ -180,7 +180,10 @@ def update(
     return new, metrics._replace(finite=all_finite((new, metrics)))
 
 
-def told(critic, advantage, batch, fit, limited, plan, numbers) -> Metrics:
+def told(
+    critic: "CriticFit", advantage: Float[Array, " N"], batch: Transitions,
+    fit: ActorFit, limited: Scalar, plan: Plan, numbers: Numbers,
+) -> Metrics:  # fmt: skip
     """What an update reports of its fits."""
     v = critic.v
     return Metrics(
