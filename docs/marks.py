@@ -30,7 +30,7 @@ DOCS = Path(__file__).parent
 NAMES = (
     *("index", "choose", "penfac", "results", "learning", "paper-figures"),
     *("baselines", "speed", "device", "gpu", "appendix", "results-before"),
-    "zoo",
+    *("zoo", "offpenfac"),
 )
 PAGES = [DOCS.parent / "README.md", *(DOCS / f"{name}.md" for name in NAMES)]
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penfac.api import SAC as SAC
     from penfac.api import SPG as SPG
     from penfac.api import TD3 as TD3
+    from penfac.api import OffPeNFAC as OffPeNFAC
     from penfac.api import PeNFAC as PeNFAC
     from penfac.api import load as load
     from penfac.api.callbacks import Event as Event
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from penfac.policy import Policy as Policy
 
 __version__ = "0.2.0"
-_MODELS = ("PeNFAC", "NFAC", "CACLA", "CAC", "SPG", "DPG", "DDPG", "TD3", "SAC", "PPO")
+_MODELS = (
+    "PeNFAC", "NFAC", "CACLA", "CAC", "SPG", "DPG", "DDPG", "TD3", "SAC", "OffPeNFAC",
+    "PPO",
+)  # fmt: skip
 _CALLBACKS = ("CheckpointCallback", "EvalCallback", "StopTrainingOnRewardThreshold")
 _HOMES = {
     "ALGORITHMS": "algos",

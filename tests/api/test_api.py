@@ -44,6 +44,7 @@ SHORT = {
     "ddpg": NETWORKS | REPLAY,
     "td3": NETWORKS | REPLAY,
     "sac": NETWORKS | REPLAY,
+    "offpenfac": SMALL | {"collect": "steps", "worlds": 1, "steps_per_world": 50},
     "ppo": NETWORKS,
     **{algo: {"rounds": 10} for algo in ("cacla", "cac", "spg", "dpg")},
 }

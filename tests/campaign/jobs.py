@@ -46,8 +46,8 @@ HOST, DEVICE = "--env=Pendulum-v1", "--env=penfac/Pendulum-v0"
 
 
 def settings(algo: str) -> list[str]:
-    if algo in ("penfac", "nfac"):
-        own = BATCH if algo == "penfac" else [s for s in BATCH if "rates_end" not in s]
+    if algo in ("penfac", "nfac", "offpenfac"):
+        own = BATCH if algo != "nfac" else [s for s in BATCH if "rates_end" not in s]
         return own
     return [*BOTH, *[f"--set={s}" for s in OWN.get(algo, ["rounds=60"])]]
 
@@ -69,6 +69,7 @@ TRAINED = {
     "ddpg device": learns("ddpg", DEVICE),
     "td3 host": learns("td3", HOST),
     "sac host": learns("sac", HOST),
+    "offpenfac host": learns("offpenfac", HOST, "--set=collect=steps"),
     "ppo host": learns("ppo", HOST),
     "ppo device": learns("ppo", DEVICE, "--seeds=2"),
 }

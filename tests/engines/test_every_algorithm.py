@@ -48,6 +48,9 @@ SMALL = {
     "ddpg batch norm": REPLAY | {"normalise_actor": "batch-norm"},
     "td3": REPLAY | {"sigma_end": 0.01},
     "sac": REPLAY | {"worlds": 2},
+    "offpenfac": FULL_BATCH
+    | HIDDEN
+    | {"collect": "steps", "worlds": 2, "steps_per_world": 16, "dpg_share": 0.5},
     "ppo": HIDDEN | {"worlds": 2, "steps_per_world": 16, "minibatches": 4, "epochs": 2},
     "ppo annealed": HIDDEN
     | {"collect": "episodes", "episodes_per_update": 2, "min_steps_per_update": 1,
@@ -80,7 +83,16 @@ def engine_of(job: Job, seeds, what):
 
 
 # on the device what differs there: one of each family, and what a collector carries
-FEWER = ("cacla", "dpg", "ddpg ou", "ddpg step by step", "td3", "sac", "ppo")
+FEWER = (
+    "cacla",
+    "dpg",
+    "ddpg ou",
+    "ddpg step by step",
+    "td3",
+    "sac",
+    "offpenfac",
+    "ppo",
+)
 ON_HOST = [(n, HOST) for n in ("penfac", "cacla", "dpg network", "ddpg", "sac", "ppo")]
 every = pytest.mark.parametrize(
     ("name", "env_id"),

@@ -7,7 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penfac.theory import counter_example, lemma41, shared_parameter, truncated
+from penfac.theory import (
+    combined,
+    counter_example,
+    lemma41,
+    shared_parameter,
+    truncated,
+)
 from penfac.theory.statements import STATEMENTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
@@ -102,6 +108,9 @@ def numbers_in_words() -> list[tuple[str, list[float]]]:
     kinked = lemma41.kinked_in_two(lemma41.KINKED_SLOPE, lemma41.KINK, lemma41.ACROSS)
     critic = result("negative-advantage").numbers
     spread, bound = result("centred-variance"), result("centred-truncated").numbers
+    lopsided, shared = result("rest-over-pi").numbers, result("rest-combined").numbers
+    one_gain = result("rest-combined-lqr").numbers
+    best = one_gain["J, share 1"]
     n, m = cacla.numbers, cac.numbers
     return [
         ("sqrt(2 pi) = # : the other way", [bent["CACLA"]]),
@@ -193,13 +202,37 @@ def numbers_in_words() -> list[tuple[str, list[float]]]:
             "CACLA is # and the centred one # :",
             [bound["plain step"], bound["centred step"]],
         ),
+        (
+            "I_4 / (6 I_2) = # t sigma^2",
+            [combined.first_order("cac", 1.0) / combined.LOPSIDED],
+        ),
+        (
+            "CAC rests at # and CACLA at # if sigma = 0.4",
+            [
+                lopsided["CAC rests at, sigma 0.4"],
+                lopsided["CACLA rests at, sigma 0.4"],
+            ],
+        ),
+        (
+            "CACLA rests at theta = # with J = # ; DPG's optimum has J = # .",
+            [shared["theta, share 0"], shared["J, share 0"], shared["J, share 1"]],
+        ),
+        (
+            "rises with the share: # at 0.5, # at 0.9,",
+            [shared["J, share 0.5"], shared["J, share 0.9"]],
+        ),
+        (
+            "the optimum has J = # ; the sign alone loses # of it, and with half a share "
+            "of DPG # .",
+            [best, best - one_gain["J, share 0"], best - one_gain["J, share 0.5"]],
+        ),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("index", range(28))
+@pytest.mark.parametrize("index", range(33))
 def test_a_sentence_and_its_numbers(index):
     sentences = numbers_in_words()
-    assert len(sentences) == 28
+    assert len(sentences) == 33
     sentence, values = sentences[index]
     pattern = re.escape(sentence).replace(r"\ \#\ ", r"\ \#").replace(r"\#\ ", r"\#")
     number = r"(-?\d+(?:\.\d+)?(?:e-?\d+)?)"

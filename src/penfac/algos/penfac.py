@@ -13,7 +13,7 @@ A pass goes over the batch in fresh minibatches, one step of Adam each. With one
 it is a single step on the whole batch, as in the paper.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +23,7 @@ from jax import Array
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from penfac.algos.base import Algorithm, Moment
-from penfac.algos.batch import (
-    discounts_of,
-    passed,
-    returns_seen,
-    scaled_rewards,
-)
+from penfac.algos.batch import discounts_of, passed, returns_seen, scaled_rewards
 from penfac.algos.nets import Layers, init_layers
 from penfac.algos.networks import (
     Actor,
@@ -42,7 +37,17 @@ from penfac.algos.networks import (
     value,
 )
 from penfac.algos.numbers import Numbers, Plan
-from penfac.algos.penfac_actor import Around, begun, fit_actor, next_beta
+from penfac.algos.penfac_actor import (
+    ActorFit,
+    Around,
+    at_progress,
+    begun,
+    fit_actor,
+    next_beta,
+    pull_of,
+)
+from penfac.algos.penfac_past import backed_up, past_init, reused
+from penfac.algos.penfac_slope import fitted_slope, slope_init, slopes
 from penfac.core.critic import explained_variance, value_loss
 from penfac.core.noise import annealed_late
 from penfac.core.normalise import (
@@ -53,8 +58,8 @@ from penfac.core.normalise import (
     running_init,
     running_update,
 )
-from penfac.core.returns import lambda_advantages, lambda_returns, td_errors
-from penfac.core.trust_region import annealed_by_half
+from penfac.core.offpolicy import of_the_action
+from penfac.core.returns import td_errors
 from penfac.types import Transitions
 
 Scalar = Float[Array, ""]
@@ -71,6 +76,8 @@ class State(NamedTuple):
     observed: Running
     batch_stats: BatchStats
     returned: Running  # of returns, to divide rewards by
+    past: Any = ()  # the batches before, if an update learns from them too
+    slope: Any = ()  # of Q in the action, if DPG has a share
 
 
 class Metrics(NamedTuple):
@@ -102,6 +109,8 @@ def init(key: PRNGKeyArray, plan: Plan, numbers: Numbers) -> State:
         observed=running_init(n),
         batch_stats=batch_stats_init(n),
         returned=running_init(1),
+        past=past_init(plan),
+        slope=slope_init(jax.random.fold_in(critic_key, 1), plan, numbers),
     )
 
 
@@ -128,39 +137,56 @@ def mu(
 def update(
     state: State, batch: Transitions, plan: Plan, numbers: Numbers, now: Moment
 ) -> tuple[State, Metrics]:
-    """One update from one batch that `state` itself played  (Sec. 5.2)."""
+    """One update from one batch that `state` itself played, and on request from those
+    before it  (Sec. 5.2)."""
     critic_key, actor_key = jax.random.split(now.key)
     numbers = at_progress(numbers, now.progress)
     rates = jnp.asarray(annealed_late(1.0, numbers.rates_end, now.progress))
     inputs = running_inputs(
         state.observed, numbers.normalise_critic.running, numbers.obs_clip
     )
+    played, mean_of = batch, lambda obs: mu(state, obs, plan, numbers)
+    batch, mu_old, rho, past = reused(state.past, batch, mean_of, now.sigma)  # D14
     x, x_next = normalise(batch.obs, *inputs), normalise(batch.next_obs, *inputs)
     judged = lambda critic: (value(critic, x, plan), value(critic, x_next, plan))  # noqa: E731
 
     start = CriticFit(
         state.critic, state.critic_opt, jnp.zeros(()), *judged(state.critic)
     )
-    returned = returns_seen(state.returned, batch, start.v, start.v_next, numbers)
+    v, v_next = (v[: len(played.reward)] for v in (start.v, start.v_next))
+    returned = returns_seen(state.returned, played, v, v_next, numbers)
     batch = batch._replace(reward=scaled_rewards(returned, batch, numbers))
-    critic = fit_critic(start, x, x_next, batch, critic_key, rates, plan, numbers)
-    v = critic.v
-    advantage = advantages(v, critic.v_next, batch, numbers)
-    start = begun(state.actor, state.actor_opt, state.beta, state.batch_stats)
-    mu_old = mu(state, batch.obs, plan, numbers)  # D14: `state` played this
+    critic = fit_critic(start, x, x_next, batch, critic_key, rates, plan, numbers, rho)
+    advantage = advantages(critic.v, critic.v_next, batch, numbers, rho)
     around = Around(state.observed, now.sigma, rates, plan, numbers)
-    fit, limited = fit_actor(start, batch, mu_old, advantage, actor_key, around)
+    slope = fitted_slope(state.slope, x, batch, advantage, critic_key, around)
+    steep = slopes(slope, x, mu_old, plan) if plan.slopes else None
+    pull = pull_of(batch, mu_old, advantage, numbers, rho, steep)
+    start = begun(state.actor, state.actor_opt, state.beta, state.batch_stats)
+    fit, limited = fit_actor(start, pull, actor_key, around)
     new = State(
         actor=fit.actor,
         actor_opt=fit.opt,
         critic=critic.critic,
         critic_opt=critic.opt,
         beta=next_beta(fit, numbers),
-        observed=running_update(state.observed, batch.obs, batch.mask),
+        observed=running_update(state.observed, played.obs, played.mask),
         batch_stats=fit.batch_stats,
         returned=returned,
+        past=past,
+        slope=slope,
     )
-    metrics = Metrics(
+    metrics = told(critic, advantage, batch, fit, limited, plan, numbers)
+    return new, metrics._replace(finite=all_finite((new, metrics)))
+
+
+def told(
+    critic: "CriticFit", advantage: Float[Array, " N"], batch: Transitions,
+    fit: ActorFit, limited: Scalar, plan: Plan, numbers: Numbers,
+) -> Metrics:  # fmt: skip
+    """What an update reports of its fits."""
+    v = critic.v
+    return Metrics(
         value_loss=critic.loss,
         explained_variance=explained_variance(v, v + advantage, batch.mask),
         positive_fraction=jnp.mean(advantage > 0, where=batch.mask),
@@ -173,16 +199,6 @@ def update(
         actor_steps=fit.k * plan.minibatches,
         finite=jnp.bool_(True),
     )
-    return new, metrics._replace(finite=all_finite((new, metrics)))
-
-
-def at_progress(numbers: Numbers, progress: Scalar) -> Numbers:
-    """With the d_target and the ratio_limit of this part of the run  (D35)."""
-    limits = numbers.ratio_limit_start, numbers.ratio_limit
-    return numbers._replace(
-        d_target=annealed_by_half(numbers.d_target_start, numbers.d_target, progress),
-        ratio_limit=annealed_by_half(*limits, progress),
-    )
 
 
 def advantages(
@@ -190,11 +206,14 @@ def advantages(
     v_next: Float[Array, " N"],
     batch: Transitions,
     numbers: Numbers,
+    rho: Float[Array, " N"] | None = None,
 ) -> Float[Array, " N"]:
     """lambda-advantages of the batch; 0 on padding  (Sec. 3.3)."""
     discount = discounts_of(batch, numbers)
     delta = jnp.where(batch.mask, td_errors(batch.reward, discount, v, v_next), 0)
-    advantage = lambda_advantages(delta, discount, batch.last, numbers.lam)
+    advantage = backed_up(delta, discount, batch.last, numbers.lam, rho)
+    if rho is not None:
+        advantage = of_the_action(advantage, delta, rho)
     return jnp.where(batch.mask, advantage, 0)
 
 
@@ -220,6 +239,7 @@ def fit_critic(
     rates: Scalar,
     plan: Plan,
     numbers: Numbers,
+    rho: Float[Array, " N"] | None = None,
 ) -> CriticFit:
     """Fitted value iteration: fresh targets, some passes of Adam, repeated  (Sec. 3.3)."""
     step_critic = optimiser(rates * numbers.critic_lr, numbers)
@@ -235,9 +255,8 @@ def fit_critic(
         return optax.apply_updates(critic, change), opt, loss
 
     def refit(i, fit):
-        target = lambda_returns(
-            batch.reward, discount, batch.last, fit.v, fit.v_next, numbers.lam
-        )
+        delta = td_errors(batch.reward, discount, fit.v, fit.v_next)
+        target = fit.v + backed_up(delta, discount, batch.last, numbers.lam, rho)
         rows = (x, target, batch.mask)
         keys = jax.random.fold_in(key, i)
 
@@ -272,4 +291,10 @@ NFAC = PENFAC._replace(
     name="nfac",
     summary="fitted actor-critic with the CACLA update, no trust region",
     section="Sec. 3.3",
+)
+
+OFFPENFAC = PENFAC._replace(
+    name="offpenfac",
+    summary="PeNFAC that learns from its last batches too, with a share of DPG",
+    section="Sec. 7, future work",
 )

@@ -34,9 +34,11 @@ from penfac.core.normalise import (
     batch_moments,
     batch_stats_update,
 )
+from penfac.core.offpolicy import along, sized_as
 from penfac.core.trust_region import (
     action_distance,
     adapt_beta,
+    annealed_by_half,
     on_target,
     printed_distance,
 )
@@ -55,6 +57,7 @@ class Pull(NamedTuple):
     weight: Float[Array, " N"]  # of the action that was played
     centre: Float[Array, " N"]  # of the control variate: the mean weight, or 0
     failed: Float[Array, " N"]  # of mu_old, where that action was no good
+    slope: Any = ()  # [N, m] DPG's part, if it has one
 
 
 class Around(NamedTuple):
@@ -79,6 +82,15 @@ class ActorFit(NamedTuple):
     batch_stats: BatchStats
 
 
+def at_progress(numbers: Numbers, progress: Scalar) -> Numbers:
+    """With the d_target and the ratio_limit of this part of the run  (D35)."""
+    limits = numbers.ratio_limit_start, numbers.ratio_limit
+    return numbers._replace(
+        d_target=annealed_by_half(numbers.d_target_start, numbers.d_target, progress),
+        ratio_limit=annealed_by_half(*limits, progress),
+    )
+
+
 def begun(
     actor: Actor, opt: optax.OptState, beta: Scalar, batch_stats: BatchStats
 ) -> ActorFit:
@@ -87,44 +99,62 @@ def begun(
     return ActorFit(zero, no, actor, opt, beta, jnp.zeros(()), batch_stats)
 
 
-def fit_actor(
-    start: ActorFit,
+def pull_of(
     batch: Transitions,
     mu_old: Float[Array, "N m"],
     advantage: Float[Array, " N"],
-    key: PRNGKeyArray,
-    around: Around,
+    numbers: Numbers,
+    rho: Float[Array, " N"] | None = None,
+    steep: Float[Array, "N m"] | None = None,
+) -> Pull:
+    """What the advantages ask of the actor: of old steps as far as `rho` trusts them, and
+    with DPG's share along the slopes of Q  (Sec. 5.2, D36)."""
+    mask = batch.mask
+    weight = pulling_weight(advantage, mask, numbers)
+    if rho is None:
+        centre = numbers.centred * jnp.mean(weight, where=mask)
+    else:
+        weight, total = rho * weight, jnp.maximum(jnp.sum(rho), 1)
+        centre = rho * numbers.centred * jnp.sum(weight) / total
+    failed = jnp.where(mask, numbers.nonpositive.hold * (advantage <= 0), 0)
+    pull = Pull(
+        batch.obs, batch.action, mask, mu_old,
+        weight=weight, centre=jnp.where(mask, centre, 0), failed=failed,
+    )  # fmt: skip
+    if steep is None:
+        return pull
+    net = (pull.weight - pull.centre)[:, None] * (batch.action - mu_old)
+    rest = 1 - numbers.dpg_share
+    return pull._replace(
+        weight=rest * pull.weight,
+        centre=rest * pull.centre,
+        slope=numbers.dpg_share * sized_as(steep, net, mask),
+    )
+
+
+def fit_actor(
+    start: ActorFit, pull: Pull, key: PRNGKeyArray, around: Around
 ) -> tuple[ActorFit, Scalar]:
     """Passes toward the good actions, held near the policy that played  (Sec. 5.2);
     and the share of samples that were at their limit in the end."""
     plan, numbers = around.plan, around.numbers
-    weight = pulling_weight(advantage, batch.mask, numbers)
-    centre = numbers.centred * jnp.mean(weight, where=batch.mask)
-    pull = Pull(
-        batch.obs,
-        batch.action,
-        batch.mask,
-        mu_old,
-        weight=weight,
-        centre=jnp.where(batch.mask, centre, 0),
-        failed=jnp.where(batch.mask, numbers.nonpositive.hold * (advantage <= 0), 0),
-    )
     # with nothing to move toward the actor rests
-    passes = jnp.where(jnp.any(pull.weight != 0), numbers.actor_steps, 0)
+    drawn = jnp.any(pull.weight != 0) | plan.slopes
+    passes = jnp.where(drawn, numbers.actor_steps, 0)
     fit = jax.lax.while_loop(
         lambda fit: (fit.k < passes) & ~fit.stopped,
         lambda fit: improve(fit, pull, jax.random.fold_in(key, fit.k), around),
         start,
     )
     if plan.batch_norm:  # ... but batch norm still sees the batch
-        seen = batch_stats_update(fit.batch_stats, batch.obs, batch.mask)
+        seen = batch_stats_update(fit.batch_stats, pull.obs, pull.mask)
         rested = passes == 0
         stats = jax.tree.map(
             lambda new, old: jnp.where(rested, new, old), seen, fit.batch_stats
         )
         fit = fit._replace(batch_stats=stats)
     means, _ = forward(fit.actor, fit.batch_stats, pull, around)
-    limited = jnp.mean(at_limit(means, pull, around), where=batch.mask)
+    limited = jnp.mean(at_limit(means, pull, around), where=pull.mask)
     return fit._replace(distance=distance_to(pull, means, around)), limited
 
 
@@ -175,7 +205,8 @@ def step_actor(
     def loss(means):  # in this order `authors` and `paper` keep every bit they had
         centre = control_variate(means, pull.action, pull.mu_old, free * pull.centre)
         toward_good = toward_loss(means, pull.action, free * pull.weight)
-        return centre + toward_good + toward_loss(means, pull.mu_old, hold)
+        total = centre + toward_good + toward_loss(means, pull.mu_old, hold)
+        return total + along(means, pull.slope) if plan.slopes else total
 
     (grad,) = pullback(jax.grad(loss)(means))
     if plan.batch_norm:

@@ -26,6 +26,12 @@ class NFAC(Model):
     algo = "nfac"
 
 
+class OffPeNFAC(Model):
+    """PeNFAC that learns from its last batches too, with a share of DPG."""
+
+    algo = "offpenfac"
+
+
 class CACLA(Model):
     """Continuous Actor-Critic Learning Automaton: mu moves toward better actions."""
 
@@ -76,7 +82,7 @@ class PPO(Model):
 
 KINDS: dict[str, type[Model]] = {
     kind.algo: kind
-    for kind in (PeNFAC, NFAC, CACLA, CAC, SPG, DPG, DDPG, TD3, SAC, PPO)
+    for kind in (PeNFAC, NFAC, OffPeNFAC, CACLA, CAC, SPG, DPG, DDPG, TD3, SAC, PPO)
 }
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from penfac.errors import ConfigError
-from penfac.settings.declaration import Settings, collects, shapes, traced
+from penfac.settings.declaration import Settings, collects, derives, shapes, traced
 from penfac.settings.horizon import LEAST_GAMMA
 
 if TYPE_CHECKING:
@@ -58,6 +58,14 @@ class Config(Settings):
         means="passes over the batch to fit the actor, per update")
     actor_lr: float = traced(5e-4, "(0, inf)", hint="Table 2 keeps 1e-4",
         means="learning rate of the actor")
+
+    # beyond the paper (D36)
+    reuse: int = derives(
+        1, "[1, 1000]", hint="1 is on-policy, 3 is usual off-policy", earlier=1,
+        means="newest batches that an update learns from; above 1, old actions count by importance")
+    dpg_share: float = traced(
+        0.0, "[0, 1]", hint="0 is CAC or CACLA alone, 1 is DPG alone", earlier=0.0,
+        means="share of DPG's step, along the slope of a Q that is fitted to the advantages")
 
     # trust region
     trust_region: bool = traced(True,
@@ -154,6 +162,11 @@ class Config(Settings):
                 f"minibatches = {self.minibatches}: must divide worlds x steps_per_world "
                 f"= {steps}"
             )
+        if self.collect == "episodes" and self.reuse > 1:
+            raise ConfigError(
+                f"reuse = {self.reuse}: must be 1 with collect = episodes, whose batches "
+                "differ in length; set collect=steps"
+            )
         if self.actor_output == "linear" and self.exploration == "truncated":
             raise ConfigError(
                 "exploration = truncated: needs mu in [-1, 1], and actor_output = linear "
@@ -161,4 +174,9 @@ class Config(Settings):
             )
 
     def shape(self, spec: "EnvSpec") -> dict[str, Any]:
-        return {"batch_norm": self.normalise_actor == "batch-norm"}
+        steps = self.worlds * self.steps_per_world
+        return {
+            "batch_norm": self.normalise_actor == "batch-norm",
+            "past": (self.reuse - 1) * steps,
+            "slopes": self.dpg_share > 0,
+        }

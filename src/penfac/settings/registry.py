@@ -34,6 +34,11 @@ SETTINGS = {
     "nfac": AlgorithmSettings(
         penfac.Config, "penfac", {"actor_update": "cacla", "trust_region": False}
     ),
+    "offpenfac": AlgorithmSettings(
+        penfac.Config,
+        "offpenfac",
+        {"reuse": 3, "minibatches": 32, "dpg_share": 0.25},
+    ),
     "cacla": online_rule("cacla"),
     "cac": online_rule("cac"),
     "spg": online_rule("spg"),

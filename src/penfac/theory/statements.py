@@ -5,6 +5,7 @@ from typing import Any
 
 from penfac.theory import (
     centred,
+    combined,
     directions,
     gradients,
     lemma41,
@@ -31,6 +32,7 @@ STATEMENTS: dict[str, Statement] = {
         *theorem52.STATEMENTS,
         *truncated.STATEMENTS,
         *centred.STATEMENTS,
+        *combined.STATEMENTS,
     )
 }
 
