@@ -7,7 +7,7 @@ import pytest
 from tests.small_learners import NOW, make_batch
 
 from penfac.algos import penfac as algorithm
-from penfac.algos.penfac_actor import Around, pull_of
+from penfac.algos.penfac_actor import Around, at_progress, pull_of
 from penfac.algos.penfac_past import Past
 from penfac.algos.penfac_slope import fitted_slope, slope_init, slopes
 from penfac.errors import ConfigError
@@ -130,6 +130,19 @@ def test_a_share_takes_from_the_pull_what_it_gives_to_the_slope(share, make_lear
     net = (plain.weight - plain.centre)[:, None] * BATCH.action
     size = lambda x: float(jnp.sqrt(jnp.mean(x**2, where=BATCH.mask[:, None])))  # noqa: E731
     np.testing.assert_allclose(size(pull.slope), share * size(net), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("progress", "share"), [(0, 0.4), (0.25, 0.25), (0.5, 0.1), (1, 0.1)]
+)
+def test_the_share_reaches_its_end_at_half_the_run(progress, share, make_learner):
+    numbers = make_learner(dpg_share=0.1, dpg_share_start=0.4).numbers
+    found = at_progress(numbers, jnp.float32(progress)).dpg_share
+    np.testing.assert_allclose(found, share, rtol=1e-6)
+
+
+def test_a_share_at_the_start_alone_fits_a_slope_too(make_learner):
+    assert make_learner(dpg_share_start=0.4).plan.slopes
 
 
 def test_dpg_alone_moves_mu_up_the_slope(make_learner):

@@ -85,7 +85,9 @@ class ActorFit(NamedTuple):
 def at_progress(numbers: Numbers, progress: Scalar) -> Numbers:
     """With the d_target and the ratio_limit of this part of the run  (D35)."""
     limits = numbers.ratio_limit_start, numbers.ratio_limit
+    shares = numbers.dpg_share_start, numbers.dpg_share
     return numbers._replace(
+        dpg_share=annealed_by_half(*shares, progress),
         d_target=annealed_by_half(numbers.d_target_start, numbers.d_target, progress),
         ratio_limit=annealed_by_half(*limits, progress),
     )

@@ -66,6 +66,9 @@ class Config(Settings):
     dpg_share: float = traced(
         0.0, "[0, 1]", hint="0 is CAC or CACLA alone, 1 is DPG alone", earlier=0.0,
         means="share of DPG's step, along the slope of a Q that is fitted to the advantages")
+    dpg_share_start: float | None = traced(
+        None, "[0, 1]", hint="none is constant", earlier=None, none="dpg_share",
+        means="dpg_share at the start; reaches dpg_share at half the run; none: constant")
 
     # trust region
     trust_region: bool = traced(True,
@@ -178,5 +181,5 @@ class Config(Settings):
         return {
             "batch_norm": self.normalise_actor == "batch-norm",
             "past": (self.reuse - 1) * steps,
-            "slopes": self.dpg_share > 0,
+            "slopes": self.dpg_share > 0 or (self.dpg_share_start or 0) > 0,
         }
