@@ -37,7 +37,7 @@ SETTINGS = {
     "offpenfac": AlgorithmSettings(
         penfac.Config,
         "offpenfac",
-        {"reuse": 3, "minibatches": 32, "dpg_share": 0.25},
+        {"reuse": 3, "minibatches": 32, "dpg_share_start": 0.25},
     ),
     "cacla": online_rule("cacla"),
     "cac": online_rule("cac"),
