@@ -47,13 +47,7 @@ from penfac.rollout.explorer import Explorer, Sigma
 from penfac.rollout.host import Collected, HostWorlds
 from penfac.rollout.lockstep import Player, play_together
 from penfac.rollout.padding import pad
-from penfac.rollout.running import RunningWorlds
-
-UNEQUAL = (
-    "unfinished episodes that led to another state when repeated with their seeds and "
-    "actions: {}; new ones begin, so the run continues, but not bit for bit"
-)
-UNREPEATED = "cannot repeat episodes; a resumed run begins new ones, so its bits differ"
+from penfac.rollout.running import UNEQUAL, UNREPEATED, RunningWorlds
 
 
 class HostEngine:

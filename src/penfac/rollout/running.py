@@ -5,6 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+# what a resumed run says
+UNEQUAL = (
+    "unfinished episodes that led to another state when repeated with their seeds and "
+    "actions: {}; new ones begin, so the run continues, but not bit for bit"
+)
+UNREPEATED = "cannot repeat episodes; a resumed run begins new ones, so its bits differ"
+
 
 class RunningWorlds(NamedTuple):
     """Worlds in mid-episode as a checkpoint holds them: enough to replay the episodes."""
