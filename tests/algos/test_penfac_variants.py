@@ -125,6 +125,7 @@ def test_the_presets_are_those_of_the_documentation():
         "online": ("tuned",),
         "ddpg": ("tuned", "ddrl", "baselines"),
         "td3": ("tuned",),
+        "offpenfac": ("tuned",),
         "sac": ("tuned", "sb3"),
         "ppo": ("tuned", "authors"),
     }
