@@ -283,8 +283,11 @@ REPLAY = {
     "target_noise",  # whether it is 0
 }  # fmt: skip
 SHAPING = {  # arms that differ in one of these do not share a program
-    "penfac": BY_EPISODES | {"minibatches"},
-    "nfac": BY_EPISODES | {"minibatches"},
+    "penfac": BY_EPISODES | {"minibatches", "dpg_share", "dpg_share_start"},
+    "nfac": BY_EPISODES | {"minibatches", "dpg_share", "dpg_share_start"},
+    "offpenfac": NETWORKS
+    | WORLDS
+    | {"exploration", "collect", "minibatches", "reuse", "dpg_share_start"},
     "cacla": ONLINE,
     "cac": ONLINE,
     "spg": ONLINE | {"spg_critic"},
@@ -299,6 +302,7 @@ SHAPING = {  # arms that differ in one of these do not share a program
 }
 OFF = {  # what another setting has switched off, and so changes nothing at all
     "penfac": WORLDS,
+    "offpenfac": EPISODES,
     "nfac": WORLDS | {"beta_start", "beta_min", "beta_max", "early_stop"},
     "cacla": TILES | {"q", "spg_critic"},
     "cac": TILES | {"q", "spg_critic"},
@@ -360,11 +364,12 @@ def test_what_shapes_a_program_and_what_is_a_number(name):
             if numbers(cfg) != numbers(other):
                 moving.add(field)
     untried = known_fields(algo.config).keys() - tried
-    assert untried <= {"features", "normalise", "tile_box"}  # valid in company alone
+    # valid in company alone
+    assert untried <= {"features", "normalise", "tile_box", "reuse", "collect"}
     assert shaping == SHAPING[name] - untried
     assert tried - shaping - moving == OFF.get(name, set())
     floats = {f for f, kind in known_fields(algo.config).items() if kind is float}
-    listed = {"target_noise", "tile_low", "tile_high"}
+    listed = {"target_noise", "tile_low", "tile_high", "dpg_share"}
     assert floats & shaping <= listed
 
 

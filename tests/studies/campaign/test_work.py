@@ -185,10 +185,14 @@ def test_a_short_size_is_short_everywhere():
         assert {member.study.steps_on(env) for env in member.study.envs} == {20_000}
 
 
-def test_searched_settings_are_found_by_the_name_of_the_study():
-    results = Path(__file__).parents[3] / "results"
+def test_searched_settings_are_found_by_the_name_of_the_study(tmp_path):
+    searched_in = tmp_path / "fig1-tuned"
+    searched_in.mkdir()
+    (searched_in / "settings.toml").write_text(
+        '["RoboschoolHopper-v2".ppo]\nsigma = 1.0\n'
+    )
     (plain,) = campaign.members("tuned", ("fig1",))
-    (searched,) = campaign.members("tuned", ("fig1",), settings=results)
+    (searched,) = campaign.members("tuned", ("fig1",), settings=tmp_path)
     arms = {arm.name: arm.on for arm in searched.study.arms}
     assert all(arm.on == {} for arm in plain.study.arms)
     assert arms["ppo"] != {}
