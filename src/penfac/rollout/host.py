@@ -6,6 +6,7 @@ and the number of the episode.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -126,14 +127,14 @@ class HostWorlds:
         new episodes with the next batch.
         """
         ended = np.zeros(self.count, bool)
-        running.replay(self._start, lambda *steps: self._replay_step(*steps, ended))
+        running.replay(self._start, partial(self._replay_step, ended))
         self.drift = running.drift.copy()
         astray = running.changed(self.obs) | ended
         self.episode[astray], self.length[astray] = -1, 0
         return int(astray.sum())
 
     def _replay_step(
-        self, rows: np.ndarray, action: np.ndarray, ended: np.ndarray
+        self, ended: np.ndarray, rows: np.ndarray, action: np.ndarray
     ) -> None:
         to_env = self.actions.to_env(action, clip=self.clip)
         stepped = self.worlds.step(self.first + rows, to_env)

@@ -31,6 +31,8 @@ class RunningWorlds(NamedTuple):
         together: an environment may be unable to wait for another one."""
         if (self.length < 0).any() or self.length.sum() != len(self.actions):
             raise ValueError(f"{len(self.actions)} actions of lengths {self.length}")
+        if not len(self.episode) == len(self.length) == len(self.obs):
+            raise ValueError(f"{len(self.episode)} episodes of lengths {self.length}")
         going = self.episode >= 0
         first = np.cumsum(self.length) - self.length  # where its actions begin
         for left in range(int(self.length.max(initial=0)), -1, -1):
