@@ -72,12 +72,16 @@ def test_seeds_without_a_point_are_left_out():
 
 @pytest.mark.parametrize("value", [0.0, -1e30, 1e30, 1e-30])
 def test_any_finite_return_can_be_drawn(value):
-    drawn(Curve(0, [0, 10], [value, value]), Curve(1, [0, 10], [value, value / 2]))
+    curves = Curve(0, [0, 10], [value, value]), Curve(1, [0, 10], [value, value / 2])
+    assert shows(drawn(*curves), INK)
 
 
 def test_millions_of_steps_and_odd_titles():
     """Long runs and names with signs that a formatter might read as its own."""
-    drawn(curve(0, spacing=10**6), title="nfac on $my_env%s{}-v0 \\alpha & é")
+    title = "nfac on $my_env%s{}-v0 \\alpha & é"
+    picture = drawn(curve(0, spacing=10**6), title=title)
+    assert shows(picture, INK)
+    assert (picture != drawn(curve(0, spacing=10**6), title="")).any()
 
 
 def test_the_grid_spans_what_all_seeds_have_reached():
